@@ -1,0 +1,21 @@
+"""Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
+
+from bayespoint import inference
+from bayespoint.classifier import BayesPointClassifier
+from bayespoint.displays import RiskCoverageDisplay
+from bayespoint.posterior import Posterior
+from bayespoint.rejection import RejectingClassifier, aurc, risk_coverage_curve
+from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
+
+__all__ = [
+    "BayesPointClassifier",
+    "EmptyVersionSpaceError",
+    "Posterior",
+    "RejectingClassifier",
+    "RiskCoverageDisplay",
+    "VersionSpace",
+    "aurc",
+    "inference",
+    "risk_coverage_curve",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,23 @@
+"""The one Numba decorator."""
+
+from typing import Any
+
+import numba
+
+
+def jit(function):
+    """Compile ``function`` without the GIL, keeping machine code on disk where possible.
+
+    Numba refuses to decorate when neither the package folder nor the user's cache folder can be
+    written. Then the function is compiled anew in each process: slower to start, never an error,
+    and never through a shared temporary folder (cache files are pickles).
+
+    A cached function may call jitted functions of its own module only: Numba does not notice
+    when a callee in another module changes. Products may be fused with the sums they feed
+    ("contract"), which moves a rounding but, unlike the other fast-math flags, never a NaN.
+    """
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(**options)(function)

@@ -1,0 +1,87 @@
+"""The permuted kernel perceptron: visit, correct, repeat (JMLR algorithm 1)."""
+
+from bayespoint._jit import jit
+
+# Columns of the cursor of a run.
+POSITION, STREAK, MISTAKES, VISITS, WANTED = range(5)
+CURSOR_SIZE = 5
+
+# Values of cursor[WANTED] that are not the index of a missing row.
+CONVERGED, PAUSED, EXHAUSTED = -1, -2, -3
+
+
+@jit
+def advance(
+    runs, orders, n_machines, targets, rows, slot_of_row, last_used, clock,
+    ridge, outputs, counts, cursors, max_updates, max_visits,
+):  # fmt: skip
+    """Advance each run until it converges, lacks a row, or has made ``max_updates`` updates.
+
+    Run r trains machine r % n_machines on the points in the order ``orders[r // n_machines]``,
+    visited cyclically, and corrects it at each point on the wrong side. ``outputs[r]`` are the
+    outputs of its present classifier, ``counts[r]`` how often each point was added, and
+    ``targets[machine, i]`` is +1 or -1.
+    """
+    for r in runs:
+        order, target = orders[r // n_machines], targets[r % n_machines]
+        output, count, cursor = outputs[r], counts[r], cursors[r]
+        n_visited, n_points = order.size, output.size
+        position, streak = cursor[POSITION], cursor[STREAK]
+        mistakes, visits = cursor[MISTAKES], cursor[VISITS]
+        wanted = CONVERGED
+        updates = 0
+        while streak < n_visited:
+            i = order[position]
+            if target[i] * output[i] <= 0:
+                slot = slot_of_row[i]
+                if slot < 0:
+                    wanted = i
+                    break
+                if visits >= max_visits:
+                    wanted = EXHAUSTED
+                    break
+                if updates >= max_updates:
+                    wanted = PAUSED
+                    break
+                sign = target[i]
+                row = rows[slot]
+                if sign > 0:
+                    for j in range(n_points):
+                        output[j] += row[j]
+                else:
+                    for j in range(n_points):
+                        output[j] -= row[j]
+                output[i] += sign * ridge[i]
+                count[i] += 1
+                last_used[slot] = clock
+                updates += 1
+                mistakes += 1
+                streak = 0
+            else:
+                streak += 1
+            visits += 1
+            position += 1
+            if position == n_visited:
+                position = 0
+        cursor[POSITION], cursor[STREAK] = position, streak
+        cursor[MISTAKES], cursor[VISITS] = mistakes, visits
+        cursor[WANTED] = wanted
+
+
+@jit
+def look_ahead(order, target, output, position, slot_of_row, found):
+    """Fill ``found`` with the next points in visiting order that look like mistakes now.
+
+    Only points whose row is missing count. Returns how many were found. The first is the
+    row the run waits for; the others are guesses that keep the matrix products wide.
+    """
+    n_visited = order.size
+    n_found = 0
+    for k in range(n_visited):
+        i = order[(position + k) % n_visited]
+        if target[i] * output[i] <= 0 and slot_of_row[i] < 0:
+            found[n_found] = i
+            n_found += 1
+            if n_found == found.size:
+                break
+    return n_found

@@ -1,0 +1,652 @@
+"""BayesPointClassifier: validate, compute rows, infer, decide."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayespoint import decisions
+from bayespoint.budget import Budget
+from bayespoint.calibration import LINK_POINTS, calibrate, link_points
+from bayespoint.compression import compress_machines
+from bayespoint.ensemble import Ensemble
+from bayespoint.gram import GramRows, apply_kernel, open_threads, submatrix
+from bayespoint.inference.perceptron import (
+    conflict_check,
+    entropy_of,
+    perceptron_draws,
+    permutations,
+    warn_if_violated,
+)
+from bayespoint.kernels import Kernel, Points, some_of
+from bayespoint.points import contradictions, fingerprint, merge_duplicates
+from bayespoint.posterior import Posterior
+from bayespoint.validation import (
+    check_parameters,
+    check_weights,
+    log_class_weights,
+    warn_about_scales,
+)
+from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
+
+# Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
+LINK_SHARE = 0.1
+LINK_TIME_AFTER_INTERRUPT = 1.0
+
+# A fit is announced as large when its kernel rows may take this many seconds.
+LARGE_FIT_SECONDS = 60.0
+LARGE_FIT_POINTS = 10_000
+
+# Test points whose draws' outputs are held at once.
+VOTE_BLOCK = 1024
+
+# Settings that draws depend on: warm_start refuses to mix draws of different ones.
+DRAW_SETTINGS = ("kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias", "softness")
+
+
+class BayesPointClassifier(ClassifierMixin, BaseEstimator):
+    """Kernel classifier that averages over all classifiers consistent with the data.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"} or callable, default="rbf"
+        A callable ``kernel(X, Y)`` returns the array of kernel values.
+    gamma : float or "scale", default="scale"
+        Kernel width; "scale" is ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
+        ("evidence" is not available yet.)
+    degree : float, default=3
+        Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
+    coef0 : float, default=1.0
+        Constant of the "poly" kernel.
+    normalize_kernel : bool, default=True
+        Make all points unit vectors in feature space.
+    bias : float, default=1.0
+        Variance of a bias weight, added to the kernel before normalisation; 0 for none.
+    inference : {"auto", "perceptron"}, default="auto"
+        How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
+        training errors on the points in a new random order. "auto" takes it.
+        ("billiard", "gibbs" and "ep" are not available yet.)
+    n_draws : int, default=100
+        Classifiers drawn for each class (for each pair of classes where there are two).
+    softness : float, default=0.1
+        Soft boundaries: the diagonal of the training Gram matrix is multiplied by
+        ``1 + softness``. With 0 every draw has no training error, and data that cannot be
+        separated are an error. ("evidence" is not available yet.)
+    label_noise : float, default=0.0
+        Probability of a wrong label. Only 0 is available yet.
+    decision : {"auto", "bayes_point", "vote"}, default="auto"
+        "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
+        probability over the draws, what the training points leave open included; it needs an
+        m × m factor within ``cache_size``. "auto" is "bayes_point" for perceptrons.
+    class_weight : dict, "balanced" or None, default=None
+        Shifts decisions: the probability of class c is multiplied by its weight, and
+        probabilities and `decision_function` follow.
+    cache_size : float, default=2000
+        Memory for kernel rows and the state of the runs, in MB.
+    max_time : float, optional
+        Seconds after which fitting ends with the draws it has.
+    tol : float, default=1e-3
+        Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
+        is below this.
+    warm_start : bool, default=False
+        Keep the draws of the last fit on the same data and add to them up to ``n_draws``.
+    device : {"cpu", "auto"}, default="cpu"
+        ("cuda" is not available yet.)
+    n_jobs : int, optional
+        Threads; results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Training rows with a coefficient in some draw.
+    support_vectors_ : ndarray or csr_matrix of shape (n_support, n_features)
+    dual_coef_ : ndarray of shape (1 or n_classes, n_support)
+        The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
+        softened metric, phi being the feature map of the kernel with bias and normalisation.
+    gamma_, softness_, label_noise_ : float
+        Values used.
+    inference_ : str
+        Method used.
+    n_draws_ : int
+        Draws held for each machine.
+    bayes_point_error_ : ndarray of shape (1 or n_classes,)
+        Monte-Carlo standard error of each Bayes point, an angle in radians.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has string column names.
+
+    Notes
+    -----
+    Weights: a weight w means w copies of a point. Equal points with equal labels are merged
+    first, so without label noise weights > 0 change only the scale of `gamma` and the steepness
+    of the probabilities; weight 0 leaves a point out.
+
+    For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
+    mean of the training diagonal stands in for it: `predict` does not depend on it (unless
+    ``class_weight`` is given), the size of `decision_function` does unless the diagonal is
+    constant.
+
+    Perceptron draws lie in version space but are not uniform on it; see
+    `bayespoint.inference.sample_perceptron`.
+
+    References
+    ----------
+    R. Herbrich, T. Graepel and C. Campbell, "Bayes Point Machines", JMLR 1, 2001.
+    R. Herbrich and T. Graepel, "Large Scale Bayes Point Machines", NIPS 13, 2001.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayespoint import BayesPointClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = BayesPointClassifier(n_draws=20, random_state=0).fit(X, y)
+    >>> clf.predict(X[[0, 60, 149]])
+    array([0, 1, 2])
+    >>> clf.predict_proba(X[:1]).shape
+    (1, 3)
+    """
+
+    def __init__(
+        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1.0, normalize_kernel=True,
+        bias=1.0, inference="auto", n_draws=100, softness=0.1, label_noise=0.0, decision="auto",
+        class_weight=None, cache_size=2000, max_time=None, tol=1e-3, warm_start=False,
+        device="cpu", n_jobs=None, random_state=None, verbose=0,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.normalize_kernel = normalize_kernel
+        self.bias = bias
+        self.inference = inference
+        self.n_draws = n_draws
+        self.softness = softness
+        self.label_noise = label_noise
+        self.decision = decision
+        self.class_weight = class_weight
+        self.cache_size = cache_size
+        self.max_time = max_time
+        self.tol = tol
+        self.warm_start = warm_start
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X, y, sample_weight=None):
+        """Draw classifiers that agree with the training data and average them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Or the Gram matrix (n_samples, n_samples) with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight w means w copies; 0 leaves a row out.
+
+        Returns
+        -------
+        self : BayesPointClassifier
+        """
+        check_parameters(self.get_params(deep=False))
+        drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
+        budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
+        X, points = self._training_points(X, y, sample_weight)
+        kernel = self._new_kernel(X[points.row], points.weight)
+        ensemble = self._held_ensemble(X, points)
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            rows = self._rows(kernel, X, points.row, threads)
+            self._check_feasible(X, rows, points)
+            self._draw(ensemble, rows, points, budget)
+            self._keep(ensemble, kernel, X, rows, points)
+            self._fit_link(kernel, X, rows, points, budget)
+        if budget.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _training_points(self, X, y, sample_weight):
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+        )
+        check_classification_targets(y)
+        weight = check_weights(sample_weight, X.shape[0])
+        if self.kernel == "precomputed":
+            _check_square(X)
+        else:
+            warn_about_scales(X)
+        kept = weight > 0
+        if not np.any(kept):
+            raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
+        self.classes_, kept_label = np.unique(y[kept], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must hold at least 2 classes with positive weight; got "
+                f"{len(self.classes_)} class(es): {self.classes_.tolist()}."
+            )
+        label = np.zeros(len(y), dtype=np.int64)
+        label[kept] = kept_label
+        X = _canonical(X)
+        return X, merge_duplicates(X, label, weight, keep_order=self.kernel == "precomputed")
+
+    def _new_kernel(self, distinct, weight):
+        self.gamma_ = self._gamma(distinct, weight)
+        self.softness_ = float(self.softness)
+        self.label_noise_ = 0.0
+        self.inference_ = "perceptron"
+        self._center_, self._sparse_ = None, False
+        kernel = self._kernel().fit_layout(distinct)
+        self._center_, self._sparse_ = kernel.center_, kernel.sparse_
+        return kernel
+
+    def _gamma(self, distinct, weight):
+        """Width from the distinct points and their weights, so that a weight means copies."""
+        if self.gamma != "scale":
+            return float(self.gamma)
+        if self.kernel == "precomputed":
+            return 1.0
+        share = weight / weight.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = share @ np.asarray(distinct.mean(axis=1, dtype=np.float64)).ravel()
+            square = distinct.multiply(distinct) if sp.issparse(distinct) else distinct**2
+            mean_square = share @ np.asarray(square.mean(axis=1, dtype=np.float64)).ravel()
+            variance = mean_square - mean * mean
+        if not np.isfinite(variance):
+            raise ValueError(
+                "gamma='scale' needs the variance of X, which overflows: scale the features, for "
+                "example with StandardScaler."
+            )
+        return 1.0 / (distinct.shape[1] * variance) if variance > 0 else 1.0
+
+    def _kernel(self):
+        kernel = Kernel(
+            self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
+            bias=float(self.bias), normalize=self.normalize_kernel,
+        )  # fmt: skip
+        kernel.center_, kernel.sparse_ = self._center_, self._sparse_
+        return kernel
+
+    def _rows(self, kernel, X, index, threads):
+        if self.kernel == "precomputed":
+            K = X if len(index) == len(X) else X[np.ix_(index, index)]
+            points = kernel.prepare(K, diagonal=K.diagonal())
+        else:
+            points = kernel.prepare(X[index])
+        cache_bytes = int(self.cache_size * 1e6)
+        return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
+
+    def _check_feasible(self, X, rows, points):
+        """Find what no classifier can satisfy before anything is drawn."""
+        origin = rows.diagonal == 0
+        if np.any(origin):
+            raise ValueError(
+                f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
+                f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
+            )
+        if self.softness == 0:
+            pairs = contradictions(X, points)
+            if len(pairs):
+                raise EmptyVersionSpaceError(np.unique(pairs), " (equal rows, unequal labels)")
+
+    def _targets(self, label):
+        """Labels +1 and -1 for each machine: one for two classes, else one a class."""
+        machines = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return np.array([np.where(label == c, 1, -1) for c in machines], dtype=np.int8)
+
+    def _held_ensemble(self, X, points):
+        """Draws of the last fit to add to, or an empty ensemble."""
+        settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
+        settings["X, y or sample_weight"] = fingerprint(X, points)
+        if self.warm_start and getattr(self, "_draws_", None) is not None:
+            changed = [name for name in settings if settings[name] != self._settings_[name]]
+            if changed:
+                raise ValueError(
+                    f"warm_start=True adds draws to those of the last fit, but {changed} changed "
+                    f"since then. Set warm_start=False to start anew."
+                )
+            return Ensemble.from_state(self._draws_)
+        self._settings_: dict = settings
+        self._entropy_ = entropy_of(self.random_state)
+        return Ensemble(*self._targets(points.label).shape)
+
+    def _draw(self, ensemble, rows, points, budget):
+        targets = self._targets(points.label)
+        spaces = [VersionSpace(rows, target, self.softness_) for target in targets]
+        orders = permutations(len(rows), self._entropy_)
+        missing = max(0, self.n_draws - ensemble.n_draws)
+        numbers = range(ensemble.next_number, ensemble.next_number + missing)
+        if missing:
+            _announce_if_large(rows, orders(numbers[0]))
+        names = [f" for class {c!r} against the rest" for c in self.classes_.tolist()]
+        check = conflict_check(spaces, points.row, names if len(targets) > 1 else None)
+        for draw in perceptron_draws(
+            rows, targets, spaces[0].ridge, numbers, orders, budget=budget, on_exhausted=check
+        ):
+            ensemble.add(draw)
+            if np.all(ensemble.angle_errors() <= self.tol):
+                break
+        warn_if_violated(ensemble.violated)
+
+    def _keep(self, ensemble, kernel, X, rows, points):
+        """Store what prediction, further draws and inspection need, as plain arrays."""
+        self._draws_ = ensemble.state()
+        self._n_samples_ = X.shape[0]
+        self._points_row_ = points.row
+        self.n_draws_ = ensemble.n_draws
+        self.bayes_point_error_ = ensemble.angle_errors()
+        totals = np.bincount(points.label, weights=points.weight)
+        self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
+        self._whitener_ = None
+        bayes_points = ensemble.bayes_points()
+        used = np.flatnonzero(np.any(self._draws_["sum_coef"] != 0, axis=0))
+        if self.decision == "vote":
+            used = np.arange(len(rows))
+            self._whitener_ = self._span(rows)
+        self._used_ = used
+        self.dual_coef_ = bayes_points[:, used]
+        self.support_ = points.row[used]
+        self._keep_support(kernel, X, rows.diagonal)
+
+    def _keep_support(self, kernel, X, diagonal):
+        self._mean_diagonal_ = float(np.mean(diagonal))
+        self.support_vectors_ = X[self.support_]
+        if self.kernel == "precomputed":
+            raw = X.diagonal()[self.support_]
+            self._mean_diagonal_ = float(np.mean(X.diagonal()[self._points_row_]))
+            prepared = kernel.prepare(np.empty((len(raw), 0), dtype=X.dtype), diagonal=raw)
+            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)  # as in SVC
+        else:
+            prepared = kernel.prepare(self.support_vectors_)
+        self._support_ = dict(zip(Points._fields, prepared, strict=True))
+
+    def _span(self, rows):
+        needed = 2 * 8 * len(rows) ** 2 / 1e6
+        if needed > self.cache_size:
+            raise ValueError(
+                f"decision='vote' needs {needed:.0f} MB for the span of {len(rows)} training "
+                f"points; got cache_size={self.cache_size}. Raise cache_size or use "
+                f"decision='bayes_point'."
+            )
+        K = submatrix(rows, np.arange(len(rows)))
+        K[np.diag_indices_from(K)] *= 1 + self.softness_
+        return decisions.whitener(K)
+
+    def _fit_link(self, kernel, X, rows, points, budget):
+        chosen = link_points(points.label, self._entropy_)
+        if len(rows) > LINK_POINTS:
+            threads = rows.threads
+            rows.store = None  # its memory, before other rows take some
+            part = self._rows(kernel, X, points.row[chosen], threads)
+            label, weight = points.label[chosen], points.weight[chosen]
+        else:
+            part, label, weight = rows, points.label, points.weight
+        time_left = None
+        if self.max_time is not None:
+            time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
+        if budget.interrupted:
+            time_left = LINK_TIME_AFTER_INTERRUPT
+        link_budget = Budget(time_left)
+        self._kappa_ = calibrate(
+            part, self._targets(label), self.softness_ * part.diagonal, label, weight,
+            n_draws=self.n_draws_, entropy=self._entropy_, budget=link_budget,
+        )  # fmt: skip
+        budget.interrupted |= link_budget.interrupted
+
+    # ------------------------------------------------------------------ deciding
+
+    def decision_function(self, X):
+        """Outputs that decide: the class with the largest one is predicted.
+
+        With ``decision="bayes_point"`` the cosine between the Bayes point and the point in
+        feature space (shifted by ``class_weight``); with "vote" the logit of the probability
+        (two classes) or its logarithm.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes, positive means ``classes_[1]``.
+        """
+        X = self._validated(X)
+        if self._whitener_ is not None:
+            return decisions.log_odds(self._log_votes(X))
+        outputs = self._outputs(X, self.dual_coef_)
+        outputs = outputs[:, 0] if len(self.classes_) == 2 else outputs
+        return decisions.shift_outputs(outputs, self._kappa_, self._log_weight_)
+
+    def predict(self, X):
+        """Predict the class with the largest output.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        outputs = self.decision_function(X)
+        best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(int)
+        return self.classes_[best]
+
+    def predict_proba(self, X):
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        outputs = self.decision_function(X)
+        if self._whitener_ is not None:
+            return decisions.probability_from_odds(outputs)
+        return decisions.link(outputs, self._kappa_)
+
+    def sample_proba(self, X, n_samples=10, random_state=None):
+        """Probabilities according to single draws of the posterior.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        n_samples : int, default=10
+            Number of draws; more than the model holds are taken with replacement.
+        random_state : int, RandomState instance or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rows, n_classes)
+        """
+        X = self._validated(X)
+        if self._draws_ is None:
+            raise ValueError("a compressed classifier holds no draws; use the original one.")
+        rng = check_random_state(random_state)
+        replace = n_samples > self.n_draws_
+        members = rng.choice(self.n_draws_, size=n_samples, replace=replace)
+        coef = [draws[members][:, self._used_].toarray() for draws in self._draws_["coef"]]
+        n_machines = len(coef)
+        outputs = self._outputs(X, np.concatenate(coef))
+        outputs = outputs.reshape(X.shape[0], n_machines, n_samples).transpose(2, 0, 1)
+        outputs = outputs[:, :, 0] if n_machines == 1 else outputs
+        shifted = (decisions.shift_outputs(o, self._kappa_, self._log_weight_) for o in outputs)
+        return np.stack([decisions.link(o, self._kappa_) for o in shifted])
+
+    def posterior(self, i=0):
+        """Draws of the i-th binary problem (the only one for two classes).
+
+        Parameters
+        ----------
+        i : int, default=0
+            Number of the class that is told from the rest; 0 for two classes.
+
+        Returns
+        -------
+        Posterior
+            Its coefficients stand for the rows of X given to `fit`; merged copies have none
+            but the first.
+        """
+        check_is_fitted(self)
+        if self._draws_ is None:
+            raise ValueError("a compressed classifier holds no draws; use the original one.")
+        n_machines = len(self.dual_coef_)
+        if not 0 <= i < n_machines:
+            raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
+        posterior = Ensemble.from_state(self._draws_).posterior(i)
+        coef = posterior.coef
+        shape = (coef.shape[0], self._n_samples_)
+        columns = self._points_row_[coef.indices]
+        coef = sp.csr_matrix((coef.data, columns, coef.indptr), shape=shape)
+        coef.sort_indices()
+        return Posterior(coef, posterior.mean_norm)
+
+    def compress(self, tol=1e-2):
+        """Return a classifier with fewer support points and almost the same decisions.
+
+        Averaged machines have many support points. The copy keeps the few that describe the
+        Bayes points well enough.
+
+        Parameters
+        ----------
+        tol : float, default=1e-2
+            `decision_function` (before the shift by ``class_weight``) changes by at most this
+            anywhere. It is a cosine, so it lies between -1 and 1.
+
+        Returns
+        -------
+        BayesPointClassifier
+            Fitted, without draws.
+        """
+        check_is_fitted(self)
+        if not tol > 0:
+            raise ValueError(f"tol must be > 0; got {tol!r}.")
+        if self._whitener_ is not None or self.kernel == "precomputed":
+            raise ValueError(
+                "compress needs decision='bayes_point' and a kernel that can be evaluated (not "
+                "'precomputed'): votes and given Gram matrices depend on all training points."
+            )
+        kernel, support = self._kernel(), Points(**self._support_)
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            kept, coef = compress_machines(kernel, support, self.dual_coef_, tol, threads)
+        small = clone(self)
+        small.__dict__.update(self.__dict__)
+        small._draws_ = None
+        small.dual_coef_ = coef
+        small.support_ = self.support_[kept]
+        small.support_vectors_ = self.support_vectors_[kept]
+        small._support_ = dict(zip(Points._fields, _take(support, kept), strict=True))
+        return small
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
+        return X[:, self.support_] if self.kernel == "precomputed" else _canonical(X)
+
+    def _outputs(self, X, coef):
+        """Cosines of machines (rows of ``coef`` over the support points) and points X."""
+        kernel, support = self._kernel(), Points(**self._support_)
+        X = X.astype(support.X.dtype, copy=False)
+        diagonal = None
+        if self.kernel == "precomputed":
+            diagonal = np.full(X.shape[0], self._mean_diagonal_, dtype=X.dtype)
+        points = kernel.prepare(X, diagonal=diagonal)
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            outputs = apply_kernel(kernel, points, support, coef.T, threads)
+        if not self.normalize_kernel:
+            outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
+        return outputs
+
+    def _log_votes(self, X):
+        """Log-probabilities of the classes, averaged over draws exactly."""
+        blocks = [X[s : s + VOTE_BLOCK] for s in range(0, X.shape[0], VOTE_BLOCK)]
+        votes = np.concatenate([self._votes(block) for block in blocks])
+        return decisions.combine_votes(votes, self._log_weight_)
+
+    def _votes(self, X):
+        draws = [coef.toarray() for coef in self._draws_["coef"]]
+        n_machines, rank = len(draws), self._whitener_.shape[0]
+        outputs = self._outputs(X, np.concatenate([*draws, self._whitener_]))
+        inside = np.sum(outputs[:, n_machines * self.n_draws_ :] ** 2, axis=1)
+        variance = np.maximum(1.0 - inside, 0.0) + self.softness_
+        machines = [
+            decisions.vote_probabilities(
+                outputs[:, k * self.n_draws_ : (k + 1) * self.n_draws_].T, variance, rank
+            )
+            for k in range(n_machines)
+        ]
+        if n_machines == 1:
+            return machines[0]
+        return np.column_stack([votes[:, 1] for votes in machines])
+
+    def __sklearn_tags__(self):
+        """Say what the estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _check_square(K):
+    if sp.issparse(K) or K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a dense square Gram matrix as X; got "
+            f"{'a sparse matrix' if sp.issparse(K) else f'shape {K.shape}'}."
+        )
+    if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0.0)):
+        raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
+
+
+def _canonical(X):
+    """CSR with sorted short indices, no repeated entries and no stored zeros; dense as it is."""
+    if not sp.issparse(X):
+        return X
+    if not (X.has_canonical_format and np.all(X.data != 0)):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    if X.indices.dtype != np.int32 and max(X.nnz, X.shape[1]) < np.iinfo(np.int32).max:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
+    return X
+
+
+def _take(points, index):
+    return Points(*(None if field is None else field[index] for field in points))
+
+
+def _announce_if_large(rows, order):
+    """Time the first block of rows and warn if all of them may take long."""
+    if len(rows) < LARGE_FIT_POINTS:
+        return
+    timer = Budget()
+    rows.ensure(np.asarray(order[: rows.block_rows], dtype=np.int64))
+    seconds = timer.elapsed() * len(rows) / rows.block_rows
+    if seconds > LARGE_FIT_SECONDS:
+        memory = (
+            rows.store.nbytes + (1 + rows.block_rows / len(rows)) * rows.cache_bytes / 4
+        ) / 1e6
+        warnings.warn(
+            f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.0f} minutes for "
+            f"kernel rows at the speed of the first ones and {memory:.0f} MB beside the data. "
+            f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
+            f"float32 input make it faster.",
+            UserWarning,
+            stacklevel=4,
+        )

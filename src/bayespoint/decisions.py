@@ -1,0 +1,117 @@
+"""From outputs of machines to decisions and probabilities."""
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_expit, log_ndtr, log_softmax, ndtri_exp, softmax, stdtr
+
+# Bounds of the steepness kappa of the link: from "says nothing" to "a step".
+KAPPA_RANGE = (1e-2, 1e5)
+
+# Eigenvalues of the Gram matrix below this share of the largest one count as zero.
+RANK_TOLERANCE = 1e-10
+
+_LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
+
+
+def shift_outputs(outputs, kappa, log_weight):
+    """Move outputs so that their link gives p_c proportional to weight_c p_c."""
+    if not np.any(log_weight):
+        return outputs
+    if outputs.ndim == 2:
+        return outputs + log_weight / kappa
+    logit = log_ndtr(kappa * outputs) - log_ndtr(-kappa * outputs) + log_weight[1] - log_weight[0]
+    return -np.sign(logit) * ndtri_exp(log_expit(-np.abs(logit))) / kappa
+
+
+def link(outputs, kappa):
+    """Probabilities from outputs: Phi(kappa f) for two classes, softmax(kappa f) for more."""
+    if outputs.ndim == 2:
+        return softmax(kappa * outputs, axis=1)
+    return np.exp(np.column_stack([log_ndtr(-kappa * outputs), log_ndtr(kappa * outputs)]))
+
+
+def fit_link(outputs, label, weight):
+    """Steepness kappa that makes held-out labels most probable.
+
+    The targets are Platt's: a class of total weight n has target (n + 1)/(n + 2), so that kappa
+    stays finite when the held-out outputs separate the classes.
+    """
+    n_classes = outputs.shape[1] if outputs.ndim == 2 else 2
+    total = np.bincount(label, weights=weight, minlength=n_classes)
+    right = ((total + 1) / (total + 2))[label]
+    target = np.repeat(((1 - right) / (n_classes - 1))[:, None], n_classes, axis=1)
+    target[np.arange(len(label)), label] = right
+    target *= weight[:, None]
+
+    def loss(log_kappa):
+        kappa = np.exp(log_kappa)
+        if outputs.ndim == 2:
+            return -np.sum(target * log_softmax(kappa * outputs, axis=1))
+        scaled = kappa * outputs
+        return -np.sum(target[:, 0] * log_ndtr(-scaled) + target[:, 1] * log_ndtr(scaled))
+
+    best = minimize_scalar(loss, bounds=np.log(KAPPA_RANGE), method="bounded")
+    return float(np.exp(best.x))
+
+
+def whitener(K):
+    """Matrix P with P K Pᵀ = I and rank(K) rows, so that kᵀ K⁺ k = ||P k||²."""
+    try:
+        L = scipy.linalg.cholesky(K, lower=True)
+        smallest = np.min(L.diagonal()) ** 2
+        if smallest > RANK_TOLERANCE * np.max(K.diagonal()):
+            return scipy.linalg.solve_triangular(L, np.eye(len(K)), lower=True)
+    except scipy.linalg.LinAlgError:
+        pass
+    values, vectors = scipy.linalg.eigh(K)
+    keep = values > RANK_TOLERANCE * values[-1]
+    return (vectors[:, keep] / np.sqrt(values[keep])).T
+
+
+def vote_probabilities(outputs, variance, rank):
+    """Probability that a draw's output at x is negative and positive, averaged over draws.
+
+    The part of w outside the span of the training points is still Gaussian (mathematics of the
+    exact predictive): E_r Phi(r mu / sqrt(v)) with r chi-distributed with ``rank`` degrees of
+    freedom, which is Student's t distribution function at sqrt(rank) mu / sqrt(v).
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_draws, n)
+        Outputs mu of the unit draws.
+    variance : ndarray of shape (n,)
+        v: what the training points leave unknown of the output at x, softness included.
+    rank : int
+        Rank of the Gram matrix.
+
+    Returns
+    -------
+    ndarray of shape (n, 2)
+    """
+    deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    t = np.sqrt(rank) * outputs / deviation
+    return np.column_stack([stdtr(rank, -t).mean(axis=0), stdtr(rank, t).mean(axis=0)])
+
+
+def combine_votes(votes, log_weight):
+    """Normalise one-against-the-rest votes over classes, weighted.
+
+    ``votes``: (n, 2) for two classes, else (n, n_classes). Returns log-probabilities.
+    """
+    log_p = np.log(np.maximum(votes, _LEAST_PROBABILITY)) + log_weight
+    return log_softmax(log_p, axis=1)
+
+
+def log_odds(log_p):
+    """Decision function from log-probabilities: logit for two classes, log p for more."""
+    if log_p.shape[1] == 2:
+        return log_p[:, 1] - log_p[:, 0]
+    return log_p
+
+
+def probability_from_odds(odds):
+    """Inverse of `log_odds`."""
+    if odds.ndim == 2:
+        return np.exp(odds)
+    return np.column_stack([expit(-odds), expit(odds)])

@@ -1,0 +1,176 @@
+"""Pictures, with scikit-learn's display conventions. matplotlib is imported when drawing."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayespoint.rejection import (
+    RejectingClassifier,
+    aurc,
+    confidence_of,
+    risk_coverage_curve,
+    unwrapped,
+)
+
+# Okabe and Ito's colours, told apart with any colour vision; dashes tell curves apart in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+
+
+class RiskCoverageDisplay:
+    """Picture of a risk-coverage curve, with the conventions of scikit-learn's displays.
+
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    coverage, risk : ndarray of shape (n_distinct,)
+        As returned by :func:`risk_coverage_curve`.
+    aurc : float, default=None
+        Area under the curve, shown in the legend.
+    name : str, default=None
+        Name in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The curve, in steps: the area under it is the AURC.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayespoint import RiskCoverageDisplay
+    >>> X, X_test, y, y_test = train_test_split(
+    ...     *load_breast_cancer(return_X_y=True), random_state=0)
+    >>> display = RiskCoverageDisplay.from_estimator(GaussianNB().fit(X, y), X_test, y_test)
+    >>> display.ax_.get_xlabel()
+    'Coverage (share of cases decided)'
+    """
+
+    def __init__(self, *, coverage, risk, aurc=None, name=None):
+        self.coverage = coverage
+        self.risk = risk
+        self.aurc = aurc
+        self.name = name
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the curve on `ax` (default: a new figure); `kwargs` go to matplotlib's ``plot``.
+
+        Further curves on the same axes get their own colour and dashes.
+        """
+        if ax is None:
+            ax = _pyplot().subplots(layout="constrained")[1]
+        name = self.name if name is None else name
+        area = None if self.aurc is None else f"AURC = {self.aurc:.2%}"
+        label = f"{name} ({area})" if name and area else name or area
+        nth = len(ax.lines)
+        style = {
+            "color": _COLOURS[nth % len(_COLOURS)],
+            "linestyle": _DASHES[nth % len(_DASHES)],
+            "linewidth": 2.5,
+            "drawstyle": "steps-pre",
+            "label": label,
+        }
+        # The first group's risk holds from coverage 0 on, as in the definition of the area.
+        coverage, risk = np.append(0.0, self.coverage), np.append(self.risk[0], self.risk)
+        (self.line_,) = ax.plot(coverage, risk, **(style | kwargs))
+        _label_axes(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, confidence=None, sample_weight=None, ax=None, name=None, **kwargs
+    ):
+        """Draw the curve of a fitted classifier on the data given.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted classifier, or pipeline that ends in one. For a :class:`RejectingClassifier`
+            the curve is that of the classifier inside, before any rejection.
+        X, y : array-like
+            Inputs and true labels, best not those of the fit.
+        confidence : {"output", "gap", "vote"} or callable, default=None
+            As for :class:`RejectingClassifier`; by default its own rule where the estimator is
+            one, else "gap".
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the cases.
+        ax, name, **kwargs
+            As for :meth:`plot`; the name is by default the classifier's class.
+
+        Returns
+        -------
+        RiskCoverageDisplay
+            With the curve drawn.
+        """
+        check_is_fitted(estimator)
+        last, X_last = unwrapped(estimator, X)
+        if isinstance(last, RejectingClassifier):
+            confidence = last.confidence if confidence is None else confidence
+            estimator, X = last.estimator_, X_last
+        return cls.from_predictions(
+            y,
+            estimator.predict(X),
+            confidence_of(estimator, X, "gap" if confidence is None else confidence),
+            sample_weight=sample_weight,
+            ax=ax,
+            name=type(unwrapped(estimator)).__name__ if name is None else name,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y_true, y_pred, confidence, *, sample_weight=None, ax=None, name=None, **kwargs
+    ):
+        """Draw the curve of predictions and their confidences.
+
+        Parameters
+        ----------
+        y_true, y_pred, confidence, sample_weight
+            As for :func:`risk_coverage_curve`.
+        ax, name, **kwargs
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        RiskCoverageDisplay
+            With the curve drawn.
+        """
+        arrays = (y_true, y_pred, confidence)
+        coverage, risk, _ = risk_coverage_curve(*arrays, sample_weight=sample_weight)
+        area = aurc(*arrays, sample_weight=sample_weight)
+        return cls(coverage=coverage, risk=risk, aurc=area, name=name).plot(ax, **kwargs)
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "RiskCoverageDisplay needs matplotlib; run: pip install 'bayespoint[plot]'"
+        ) from error
+    return plt
+
+
+def _label_axes(ax):
+    """Percent on both axes, in sizes that stay readable when the picture is halved."""
+    ax.set_xlabel("Coverage (share of cases decided)", fontsize=14)
+    ax.set_ylabel("Risk (error among decided cases)", fontsize=14)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(_percent)
+    ax.tick_params(labelsize=13)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
+    ax.grid(alpha=0.3)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(fontsize=13)
+
+
+def _percent(share, _position):
+    return f"{100 * share:g}%"

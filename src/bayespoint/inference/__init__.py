@@ -1,0 +1,5 @@
+"""Inference: ways to draw classifiers from version space, one algorithm a file."""
+
+from bayespoint.inference.perceptron import sample_perceptron
+
+__all__ = ["sample_perceptron"]

@@ -1,0 +1,268 @@
+"""Kernel functions and feature-space normalisation.
+
+A `Kernel` turns rows of data into blocks of the Gram matrix. Everything that a block needs of a
+point (its squared norm, its length in feature space) is computed once, in `Kernel.prepare`.
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+
+KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
+
+# Rows and columns of one product. Both sides are padded to these sizes, so that each entry is
+# summed by the same instructions whichever rows share its block (measured: with one BLAS thread
+# and full tiles OpenBLAS gives the same bits; with ragged edges or two threads it does not).
+BLOCK_ROWS = 128
+BLOCK_COLUMNS = 512
+
+# Below this share of non-zeros a loop over non-zeros beats a dense product.
+SPARSE_DENSITY = 0.35
+
+# A dense (n_features, rows) block beside sparse points may take this many bytes.
+SPARSE_BLOCK_BYTES = 2**26
+
+
+class Points(NamedTuple):
+    """Points with what the kernel needs of each: made by `Kernel.prepare`."""
+
+    X: Any  # ndarray or csr_matrix
+    squared_norm: np.ndarray | None
+    scale: np.ndarray | None  # 1/sqrt(k(x,x) + bias), which normalises; None leaves as it is
+    length: np.ndarray  # sqrt(k(x,x)) of the final kernel: 1 where it is normalised
+
+    def __len__(self):
+        """Return the number of points."""
+        return self.X.shape[0]
+
+
+class Kernel:
+    """A kernel with its bias and normalisation.
+
+    Parameters
+    ----------
+    name : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable
+        A callable takes two arrays of points and returns the array of kernel values.
+    gamma, degree, coef0 : float
+        As in `sklearn.metrics.pairwise`.
+    bias : float
+        Variance of the bias weight, added to the kernel before normalisation.
+    normalize : bool
+        Divide by sqrt(k(x,x) k(x',x')), which makes all points unit vectors in feature space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint.kernels import Kernel
+    >>> kernel = Kernel("poly", degree=2, gamma=1.0, coef0=1.0, bias=0.0, normalize=True)
+    >>> kernel(np.array([[1.0, 0.0], [1.0, 1.0]])).round(3)
+    array([[1.   , 0.667],
+           [0.667, 1.   ]])
+    """
+
+    def __init__(self, name, *, gamma=1.0, degree=3, coef0=1.0, bias=0.0, normalize=True):
+        self.name = name
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+        self.normalize = normalize
+        self.sparse_ = False
+        self.center_ = None
+
+    @cached_property
+    def uses_products(self):
+        """Whether the kernel is a function of inner products."""
+        return not callable(self.name) and self.name in ("linear", "poly", "rbf")
+
+    def fit_layout(self, X):
+        """Choose dense or sparse products from the training points, and a centre for "rbf".
+
+        Distances do not change when all points are shifted; about the mean they keep the most
+        digits. Sparse points stay where they are, or they would be sparse no more.
+        """
+        if not self.uses_products:
+            return self
+        self.sparse_ = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
+        if self.name == "rbf" and not self.sparse_:
+            self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        return self
+
+    def prepare(self, X, diagonal=None):
+        """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
+        if self.center_ is not None:
+            X = X.toarray() - self.center_ if sp.issparse(X) else X - self.center_
+        elif self.sparse_ and not sp.issparse(X):
+            X = sp.csr_matrix(X)
+        squared_norm = _squared_norms(X) if self.uses_products else None
+        if diagonal is None:
+            diagonal = self._diagonal(X, squared_norm)
+        diagonal = diagonal + self.bias
+        infinite = ~np.isfinite(diagonal)
+        if np.any(infinite):
+            raise ValueError(
+                f"k(x, x) overflows {X.dtype} for rows {some_of(infinite)}: scale the "
+                f"features (for example with StandardScaler) or lower gamma, degree or coef0."
+            )
+        if np.any(diagonal < 0):
+            raise ValueError(
+                f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
+                f"{some_of(diagonal < 0)}. Use a kernel that is an inner product."
+            )
+        length = np.sqrt(diagonal).astype(X.dtype, copy=False)
+        if not self.normalize:
+            return Points(X, squared_norm, None, length)
+        # A point at the origin of feature space has no direction: all its outputs are zero.
+        scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        return Points(X, squared_norm, scale, np.sign(length))
+
+    def __call__(self, X, Y=None):
+        """Return the whole matrix of kernel values, for small data."""
+        left = self.prepare(X)
+        right = left if Y is None else self.prepare(Y)
+        values = np.empty((len(left), len(right)), dtype=left.X.dtype)
+        rows = self.block_rows(left)
+        for start in range(0, len(left), rows):
+            panel = self.panel(left, np.arange(start, min(start + rows, len(left))))
+            for first in range(0, len(right), BLOCK_COLUMNS):
+                block = self.block(panel, right, first)
+                values[start : start + rows, first : first + BLOCK_COLUMNS] = block
+        return values
+
+    def block_rows(self, points):
+        """Rows of a panel: fewer where sparse points have very many features."""
+        if not sp.issparse(points.X):
+            return BLOCK_ROWS
+        fitting = SPARSE_BLOCK_BYTES // (points.X.shape[1] * points.X.dtype.itemsize)
+        return int(np.clip(fitting // 16 * 16, 16, BLOCK_ROWS))
+
+    def panel(self, points, index):
+        """Gather the rows ``index`` of a block, once for all its columns."""
+        n_rows = self.block_rows(points)
+        padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
+        gathered = points.X[padded]
+        if self.uses_products and sp.issparse(gathered):
+            gathered = np.ascontiguousarray(gathered.T.toarray())
+        squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
+        scale = None if points.scale is None else points.scale[padded]
+        return _Panel(gathered, squared_norm, scale, len(index))
+
+    def block(self, panel, points, first):
+        """Kernel values of a panel's rows and points ``first`` to ``first + BLOCK_COLUMNS``."""
+        columns = slice(first, min(first + BLOCK_COLUMNS, len(points)))
+        values = self._raw_block(panel, points, columns)
+        if self.bias:
+            values += self.bias
+        if self.normalize:
+            values *= panel.scale[:, None]
+            values *= points.scale[columns]
+        return values[: panel.n_rows]
+
+    def _raw_block(self, panel, points, columns):
+        if self.name == "precomputed":
+            return panel.X[:, columns].copy()
+        if callable(self.name):
+            return self._call(panel.X, points.X[columns])
+        if self.name == "laplacian":
+            return _laplacian(panel.X, points.X[columns], self.gamma)
+        values = _products(panel, points, columns)
+        if self.name == "rbf":
+            values *= -2.0
+            values += panel.squared_norm[:, None]
+            values += points.squared_norm[columns]
+            np.maximum(values, 0.0, out=values)  # rounding can leave a distance below zero
+            values *= -self.gamma
+            np.exp(values, out=values)
+        elif self.name == "poly":
+            values *= self.gamma
+            values += self.coef0
+            values = _power(values, self.degree)
+        return values
+
+    def _diagonal(self, X, squared_norm):
+        if callable(self.name):
+            starts = range(0, X.shape[0], 64)
+            blocks = [self._call(X[s : s + 64], X[s : s + 64]).diagonal() for s in starts]
+            return np.concatenate(blocks) if blocks else np.empty(0, dtype=X.dtype)
+        if self.name in ("rbf", "laplacian"):
+            return np.ones(X.shape[0], dtype=X.dtype)
+        if self.name == "poly":
+            with np.errstate(over="ignore"):
+                return _power(self.gamma * squared_norm + X.dtype.type(self.coef0), self.degree)
+        return squared_norm
+
+    def _call(self, A, B):
+        values = np.array(self.name(A, B), dtype=A.dtype)
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"kernel(X, Y) must return an array of shape {(A.shape[0], B.shape[0])} for "
+                f"{A.shape[0]} and {B.shape[0]} points; it returned shape {values.shape}."
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError("kernel(X, Y) returned NaN or infinity; return finite values.")
+        return values
+
+
+class _Panel(NamedTuple):
+    """The rows of a block: dense (rows, features), or (features, rows) beside sparse points."""
+
+    X: np.ndarray
+    squared_norm: np.ndarray | None
+    scale: np.ndarray | None
+    n_rows: int  # without the padding
+
+
+def _products(panel, points, columns):
+    """Inner products of the panel's rows with some points, in tiles of one fixed size."""
+    n_columns = columns.stop - columns.start
+    if sp.issparse(points.X):
+        from bayespoint._kernels.sparse_products import sparse_products
+
+        X = points.X
+        products = np.empty((n_columns, panel.X.shape[1]), dtype=X.dtype)
+        sparse_products(X.indptr, X.indices, X.data, columns.start, panel.X, products)
+        return np.ascontiguousarray(products.T)
+    chunk = points.X[columns]
+    if n_columns < BLOCK_COLUMNS:
+        padded = np.zeros((BLOCK_COLUMNS, chunk.shape[1]), dtype=chunk.dtype)
+        padded[:n_columns] = chunk
+        chunk = padded
+    return (panel.X @ chunk.T)[:, :n_columns]
+
+
+def _squared_norms(X):
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", X, X)
+
+
+def _laplacian(A, B, gamma):
+    sparse = sp.issparse(A) or sp.issparse(B)
+    distance = manhattan_distances(A, B) if sparse else cdist(A, B, "cityblock")
+    return np.exp(-gamma * distance).astype(A.dtype, copy=False)
+
+
+def _power(base, degree):
+    """``base ** degree``, by multiplication where the degree is a small whole number."""
+    if degree != int(degree) or not 1 <= degree <= 16:
+        return np.power(base, base.dtype.type(degree))
+    result, square, left = None, base, int(degree)
+    while left:
+        if left & 1:
+            result = square.copy() if result is None else np.multiply(result, square, out=result)
+        left >>= 1
+        if left:
+            square = square * square
+    return result
+
+
+def some_of(mask, names=None, most=5):
+    """First few indices (or names) where a mask holds, for messages."""
+    index = np.flatnonzero(mask)
+    shown = index[:most] if names is None else np.asarray(names)[index[:most]]
+    return f"{shown.tolist()}" + (f" and {len(index) - most} more" if len(index) > most else "")

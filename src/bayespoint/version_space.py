@@ -1,0 +1,170 @@
+"""Version space: the classifiers that agree with every training label."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, GramRows, submatrix
+from bayespoint.kernels import some_of
+
+# Gordan's certificate is accepted when the combination it names has this relative squared
+# length: version space is then empty, or narrower than rounding errors.
+GORDAN_TOLERANCE = 1e-12
+
+# Points looked at for a certificate; the solve is cubic in them.
+GORDAN_POINTS = 800
+
+# Relative difference of K and its transpose that rounding may leave.
+SYMMETRY_TOLERANCE = 1e-5
+
+
+class EmptyVersionSpaceError(ValueError):
+    """No classifier agrees with all labels.
+
+    Attributes
+    ----------
+    points : ndarray
+        Indices of training points that contradict each other.
+    """
+
+    def __init__(self, points, problem=""):
+        self.points = np.asarray(points)
+        super().__init__(
+            f"version space is empty{problem}: no classifier with this kernel gives the "
+            f"{len(self.points)} training points {some_of(np.ones(len(self.points)), points, 20)} "
+            f"their labels at once (a positive combination of them, signed by label, vanishes). "
+            f"Set softness > 0 (for example 0.1), use a richer kernel (larger gamma, bias > 0), "
+            f"or correct the labels of these points."
+        )
+
+
+class VersionSpace:
+    """All unit vectors w in feature space with y_i <w, phi(x_i)> > 0 for every training point.
+
+    Parameters
+    ----------
+    K : array-like of shape (m, m) or GramRows
+        Gram matrix of the training points.
+    y : array-like of shape (m,)
+        Labels, -1 or +1.
+    softness : float, default=0.0
+        Soft boundaries: the diagonal of K is multiplied by ``1 + softness``. With
+        ``softness > 0`` version space is never empty.
+
+    Attributes
+    ----------
+    rows : GramRows or FullRows
+        Rows of K, without the softness.
+    y : ndarray of shape (m,)
+    softness : float
+    ridge : ndarray of shape (m,)
+        What softness adds to the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace
+    >>> space = VersionSpace(np.array([[1.0, 0.5], [0.5, 1.0]]), [1, -1])
+    >>> space.margins([1.0, -1.0])
+    array([0.5, 0.5])
+    >>> bool(space.norm([1.0, -1.0]) == 1.0)
+    True
+    """
+
+    def __init__(self, K, y, softness=0.0):
+        self.rows = K if isinstance(K, GramRows | FullRows) else FullRows(_checked_gram(K))
+        self.y = _checked_labels(y, len(self.rows))
+        if not isinstance(softness, int | float | np.number) or not 0 <= softness < np.inf:
+            raise ValueError(f"softness must be a finite number >= 0; got {softness!r}.")
+        self.softness = float(softness)
+        self.ridge = self.softness * self.rows.diagonal
+
+    def __len__(self):
+        """Return the number of training points."""
+        return len(self.y)
+
+    def outputs(self, coef):
+        """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric."""
+        coef = np.asarray(coef, dtype=np.float64)
+        used = np.flatnonzero(coef)
+        total = self.ridge * coef
+        step = min(self.rows.block_rows, len(self.rows.store))
+        for start in range(0, len(used), step):
+            part = used[start : start + step]
+            self.rows.ensure(part)
+            total += coef[part] @ self.rows.store[self.rows.slot_of_row[part]]
+        return total
+
+    def margins(self, coef):
+        """Margins y_i <w, phi(x_i)>: all positive inside version space."""
+        return self.y * self.outputs(coef)
+
+    def norm(self, coef):
+        """Length of w in the softened metric."""
+        return float(np.sqrt(max(np.dot(coef, self.outputs(coef)), 0.0)))
+
+    def conflict(self, candidates=None):
+        """Find points that prove version space empty (Gordan's theorem), or None.
+
+        Version space is empty if and only if some c >= 0, c != 0 has G c = 0, where
+        G_ij = y_i y_j K_ij; the points with c_i > 0 contradict each other.
+
+        Parameters
+        ----------
+        candidates : array-like of int, optional
+            Where to look; at most 800 points. Default: the first 800.
+
+        Returns
+        -------
+        ndarray of int or None
+            None means that none was found among the candidates, which proves something only
+            when these are all the points.
+        """
+        if candidates is None:
+            candidates = np.arange(len(self))
+        candidates = np.asarray(candidates)[:GORDAN_POINTS]
+        G = self._signed_gram(candidates)
+        G /= np.max(G.diagonal(), initial=0.0) or 1.0
+        system = np.vstack([G, np.ones(len(G))])
+        try:
+            c, _ = nnls(system, np.append(np.zeros(len(G)), 1.0))
+        except RuntimeError:  # the solver gave up
+            return None
+        if not c.sum() > 0.5 or c @ G @ c > GORDAN_TOLERANCE * c.sum() ** 2:
+            return None
+        return np.sort(candidates[c > GORDAN_TOLERANCE * c.max()])
+
+    def _signed_gram(self, index):
+        G = submatrix(self.rows, index)
+        G[np.diag_indices_from(G)] += self.ridge[index]
+        return G * np.outer(self.y[index], self.y[index])
+
+
+def _checked_gram(K):
+    K = np.array(K, order="C", copy=None)
+    if K.dtype not in (np.float32, np.float64):
+        K = K.astype(np.float64)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
+        raise ValueError(f"K must be a square Gram matrix; got an array of shape {K.shape}.")
+    if not np.all(np.isfinite(K)):
+        raise ValueError("K contains NaN or infinity; remove those points or clean the kernel.")
+    size = np.abs(K).max()
+    if np.abs(K - K.T).max() > SYMMETRY_TOLERANCE * size:
+        raise ValueError("K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points.")
+    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    wrong = np.abs(K) > (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length, length)
+    if np.any(wrong):
+        raise ValueError(
+            f"K is not positive semi-definite: |K[i, j]| > sqrt(K[i, i] K[j, j]) in rows "
+            f"{some_of(wrong.any(axis=1))}. Pass inner products."
+        )
+    return K
+
+
+def _checked_labels(y, n_points):
+    y = np.asarray(y)
+    if y.shape != (n_points,) or not np.all(np.isin(y, (-1, 1))):
+        raise ValueError(
+            f"y must hold {n_points} labels -1 or +1, one a row of K; got shape {y.shape} with "
+            f"values {np.unique(y)[:5].tolist()}."
+        )
+    return y.astype(np.float64)

@@ -1,0 +1,34 @@
+"""scikit-learn's own checks, for the estimator with every decision and kernel layout."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayespoint import BayesPointClassifier
+
+NOT_A_GRAM_MATRIX = "hands over numbers that are not inner products, which we refuse"
+EXPECTED = {
+    "check_estimators_dtypes": NOT_A_GRAM_MATRIX,
+    "check_positive_only_tag_during_fit": NOT_A_GRAM_MATRIX,
+    "check_classifiers_one_label_sample_weights": NOT_A_GRAM_MATRIX,
+    "check_decision_proba_consistency": NOT_A_GRAM_MATRIX,
+}
+
+
+def expected_failures(estimator):
+    return EXPECTED if estimator.kernel == "precomputed" else {}
+
+
+@pytest.mark.filterwarnings("ignore:features are on very different scales")
+@parametrize_with_checks(
+    [
+        BayesPointClassifier(n_draws=5),
+        BayesPointClassifier(n_draws=5, decision="vote"),
+        BayesPointClassifier("linear", n_draws=5),
+        BayesPointClassifier("poly", normalize_kernel=False, n_draws=5),
+        BayesPointClassifier("laplacian", n_draws=5),
+        BayesPointClassifier("precomputed", n_draws=5),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
