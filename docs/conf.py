@@ -40,3 +40,6 @@ myst_heading_anchors = 3
 html_theme = "pydata_sphinx_theme"
 html_title = f"bayespoint {release}"
 html_theme_options = {"show_prev_next": False}
+html_sidebars = {"**": []}  # a flat manual: the links at the top are all there is
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]

@@ -1,7 +1,10 @@
 """Time limits, interruption and progress of long work."""
 
+import signal
 import sys
+import threading
 import time
+from contextlib import contextmanager
 
 
 class Budget:
@@ -22,13 +25,23 @@ class Budget:
     """
 
     _REDRAW = 0.1  # seconds between two drawings of the progress line
+    _REDRAW_IN_FILE = 10.0  # where standard error is no terminal
 
     def __init__(self, max_time=None, label=None):
-        self.start = time.perf_counter()
-        self.max_time = max_time
         self.label = label
         self.interrupted = False
+        self.renew(max_time)
+
+    def renew(self, max_time):
+        """Begin another stage of the work, with its own time limit."""
+        self.start = time.perf_counter()
+        self.max_time = max_time
+        self._stopped = False
         self._drawn = 0.0
+
+    def interrupt(self):
+        """End this stage; ``interrupted`` stays set through later ones."""
+        self.interrupted = self._stopped = True
 
     def elapsed(self):
         """Seconds since the start."""
@@ -36,14 +49,42 @@ class Budget:
 
     def spent(self):
         """Whether the work must stop: out of time, or interrupted."""
-        return self.interrupted or (self.max_time is not None and self.elapsed() >= self.max_time)
+        late = self.max_time is not None and self.elapsed() >= self.max_time
+        return self._stopped or late
+
+    @contextmanager
+    def catching_interrupts(self):
+        """Turn the first Ctrl-C into `interrupt`, so that it never lands between two updates.
+
+        A second one acts at once, as ever. Where Ctrl-C does not mean KeyboardInterrupt (another
+        handler, another thread than the main one), nothing is changed.
+        """
+        ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if not ours:
+            yield
+            return
+
+        def handle(number, frame):
+            if self.interrupted:
+                signal.default_int_handler(number, frame)
+            self.interrupt()
+
+        signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def show(self, done, total, detail=""):
         """Draw the progress line, at most every tenth of a second and at the end."""
         if self.label is None:
             return
         now = self.elapsed()
-        if done < total and now - self._drawn < self._REDRAW:
+        redraw = self._REDRAW if sys.stderr.isatty() else self._REDRAW_IN_FILE
+        if done < total and now - self._drawn < redraw:
             return
         self._drawn = now
         width = 24

@@ -13,10 +13,7 @@ LINK_DRAWS = 10
 
 
 def link_points(label, entropy):
-    """Choose at most `LINK_POINTS` points, every class in proportion and none left out.
-
-    Returns the points sorted by class, so that taking every fifth one splits all classes evenly.
-    """
+    """Choose at most `LINK_POINTS` points, every class in proportion and none left out."""
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, 1)))
     share = min(1.0, LINK_POINTS / len(label))
     chosen = []
@@ -35,7 +32,7 @@ def calibrate(rows, targets, ridge, label, weight, *, n_draws, entropy, budget):
     Parameters
     ----------
     rows : GramRows
-        Of the calibration points, sorted by class.
+        Of the calibration points.
     targets, ridge : ndarray
         As in `perceptron_draws`.
     label, weight : ndarray of shape (n_points,)
@@ -49,7 +46,8 @@ def calibrate(rows, targets, ridge, label, weight, *, n_draws, entropy, budget):
     float
     """
     n_draws = min(n_draws, LINK_DRAWS)
-    fold = np.arange(len(label)) % LINK_FOLDS
+    fold = np.empty(len(label), dtype=np.int64)
+    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % LINK_FOLDS
     outputs = np.zeros(targets.shape)
     for k in range(LINK_FOLDS):
         visited = np.flatnonzero(fold != k)

@@ -1,7 +1,5 @@
 """BayesPointClassifier: validate, compute rows, infer, decide."""
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
@@ -15,7 +13,7 @@ from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
 from bayespoint.ensemble import Ensemble
-from bayespoint.gram import GramRows, apply_kernel, open_threads, submatrix
+from bayespoint.gram import GramRows, apply_kernel, submatrix, warn_if_large
 from bayespoint.inference.perceptron import (
     conflict_check,
     entropy_of,
@@ -23,13 +21,19 @@ from bayespoint.inference.perceptron import (
     permutations,
     warn_if_violated,
 )
-from bayespoint.kernels import Kernel, Points, some_of
-from bayespoint.points import contradictions, fingerprint, merge_duplicates
+from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
+from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior
+from bayespoint.threads import open_threads
 from bayespoint.validation import (
+    canonical,
+    check_gram,
+    check_number,
     check_parameters,
+    check_positive_integer,
     check_weights,
     log_class_weights,
+    same_precision,
     warn_about_scales,
 )
 from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
@@ -37,10 +41,6 @@ from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
 LINK_TIME_AFTER_INTERRUPT = 1.0
-
-# A fit is announced as large when its kernel rows may take this many seconds.
-LARGE_FIT_SECONDS = 60.0
-LARGE_FIT_POINTS = 10_000
 
 # Test points whose draws' outputs are held at once.
 VOTE_BLOCK = 1024
@@ -94,7 +94,8 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
         is below this.
     warm_start : bool, default=False
-        Keep the draws of the last fit on the same data and add to them up to ``n_draws``.
+        Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
+        is taken away if there are more.
     device : {"cpu", "auto"}, default="cpu"
         ("cuda" is not available yet.)
     n_jobs : int, optional
@@ -203,15 +204,16 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self.get_params(deep=False))
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
-        X, points = self._training_points(X, y, sample_weight)
-        kernel = self._new_kernel(X[points.row], points.weight)
-        ensemble = self._held_ensemble(X, points)
-        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            rows = self._rows(kernel, X, points.row, threads)
-            self._check_feasible(X, rows, points)
+        distinct, points = self._training_points(X, y, sample_weight)
+        kernel = self._new_kernel(distinct, points.weight)
+        ensemble = self._held_ensemble(points)
+        n_threads = effective_n_jobs(self.n_jobs)
+        with budget.catching_interrupts(), open_threads(n_threads) as threads:
+            rows = self._rows(kernel, distinct, threads)
+            self._check_feasible(rows, points)
             self._draw(ensemble, rows, points, budget)
-            self._keep(ensemble, kernel, X, rows, points)
-            self._fit_link(kernel, X, rows, points, budget)
+            self._keep(ensemble, kernel, distinct, rows, points)
+            self._fit_link(kernel, distinct, rows, points, budget)
         if budget.interrupted:
             raise KeyboardInterrupt
         return self
@@ -223,9 +225,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         if self.kernel == "precomputed":
-            _check_square(X)
-        else:
-            warn_about_scales(X)
+            check_gram(X)
         kept = weight > 0
         if not np.any(kept):
             raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
@@ -237,56 +237,45 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             )
         label = np.zeros(len(y), dtype=np.int64)
         label[kept] = kept_label
-        X = _canonical(X)
-        return X, merge_duplicates(X, label, weight, keep_order=self.kernel == "precomputed")
+        X = canonical(X)
+        points = merge_duplicates(X, label, weight, keep_order=self.kernel == "precomputed")
+        self._n_samples_ = X.shape[0]
+        distinct = self._restricted(X, points.row)
+        if self.kernel != "precomputed":
+            warn_about_scales(distinct)
+        return distinct, points
+
+    def _restricted(self, X, index):
+        """Rows of X, or the Gram matrix of these points."""
+        return X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
 
     def _new_kernel(self, distinct, weight):
-        self.gamma_ = self._gamma(distinct, weight)
+        self.gamma_ = self.gamma if self.gamma != "scale" else 1.0
+        if self.gamma == "scale" and self.kernel != "precomputed":
+            self.gamma_ = scale_gamma(distinct, weight)
         self.softness_ = float(self.softness)
         self.label_noise_ = 0.0
         self.inference_ = "perceptron"
-        self._center_, self._sparse_ = None, False
+        self._center_, self._layout_ = None, None
         kernel = self._kernel().fit_layout(distinct)
-        self._center_, self._sparse_ = kernel.center_, kernel.sparse_
+        self._center_, self._layout_ = kernel.center_, kernel.layout_
         return kernel
-
-    def _gamma(self, distinct, weight):
-        """Width from the distinct points and their weights, so that a weight means copies."""
-        if self.gamma != "scale":
-            return float(self.gamma)
-        if self.kernel == "precomputed":
-            return 1.0
-        share = weight / weight.sum()
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = share @ np.asarray(distinct.mean(axis=1, dtype=np.float64)).ravel()
-            square = distinct.multiply(distinct) if sp.issparse(distinct) else distinct**2
-            mean_square = share @ np.asarray(square.mean(axis=1, dtype=np.float64)).ravel()
-            variance = mean_square - mean * mean
-        if not np.isfinite(variance):
-            raise ValueError(
-                "gamma='scale' needs the variance of X, which overflows: scale the features, for "
-                "example with StandardScaler."
-            )
-        return 1.0 / (distinct.shape[1] * variance) if variance > 0 else 1.0
 
     def _kernel(self):
         kernel = Kernel(
             self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
             bias=float(self.bias), normalize=self.normalize_kernel,
         )  # fmt: skip
-        kernel.center_, kernel.sparse_ = self._center_, self._sparse_
+        kernel.center_, kernel.layout_ = self._center_, self._layout_
         return kernel
 
-    def _rows(self, kernel, X, index, threads):
-        if self.kernel == "precomputed":
-            K = X if len(index) == len(X) else X[np.ix_(index, index)]
-            points = kernel.prepare(K, diagonal=K.diagonal())
-        else:
-            points = kernel.prepare(X[index])
+    def _rows(self, kernel, distinct, threads):
+        diagonal = distinct.diagonal() if self.kernel == "precomputed" else None
+        points = kernel.prepare(distinct, diagonal=diagonal)
         cache_bytes = int(self.cache_size * 1e6)
         return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
 
-    def _check_feasible(self, X, rows, points):
+    def _check_feasible(self, rows, points):
         """Find what no classifier can satisfy before anything is drawn."""
         origin = rows.diagonal == 0
         if np.any(origin):
@@ -295,19 +284,19 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
         if self.softness == 0:
-            pairs = contradictions(X, points)
-            if len(pairs):
-                raise EmptyVersionSpaceError(np.unique(pairs), " (equal rows, unequal labels)")
+            conflicting = contradictions(points)
+            if len(conflicting):
+                raise EmptyVersionSpaceError(conflicting, " (equal rows, unequal labels)")
 
     def _targets(self, label):
         """Labels +1 and -1 for each machine: one for two classes, else one a class."""
         machines = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         return np.array([np.where(label == c, 1, -1) for c in machines], dtype=np.int8)
 
-    def _held_ensemble(self, X, points):
+    def _held_ensemble(self, points):
         """Draws of the last fit to add to, or an empty ensemble."""
         settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
-        settings["X, y or sample_weight"] = fingerprint(X, points)
+        settings["X, y or sample_weight"] = points.fingerprint
         if self.warm_start and getattr(self, "_draws_", None) is not None:
             changed = [name for name in settings if settings[name] != self._settings_[name]]
             if changed:
@@ -324,10 +313,11 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         targets = self._targets(points.label)
         spaces = [VersionSpace(rows, target, self.softness_) for target in targets]
         orders = permutations(len(rows), self._entropy_)
-        missing = max(0, self.n_draws - ensemble.n_draws)
+        enough = np.all(ensemble.angle_errors() <= self.tol)
+        missing = 0 if enough else max(0, self.n_draws - ensemble.n_draws)
         numbers = range(ensemble.next_number, ensemble.next_number + missing)
         if missing:
-            _announce_if_large(rows, orders(numbers[0]))
+            warn_if_large(rows, orders(numbers[0]))
         names = [f" for class {c!r} against the rest" for c in self.classes_.tolist()]
         check = conflict_check(spaces, points.row, names if len(targets) > 1 else None)
         for draw in perceptron_draws(
@@ -336,18 +326,17 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             ensemble.add(draw)
             if np.all(ensemble.angle_errors() <= self.tol):
                 break
-        warn_if_violated(ensemble.violated)
+        warn_if_violated(ensemble.violated, stacklevel=4)
 
-    def _keep(self, ensemble, kernel, X, rows, points):
+    def _keep(self, ensemble, kernel, distinct, rows, points):
         """Store what prediction, further draws and inspection need, as plain arrays."""
         self._draws_ = ensemble.state()
-        self._n_samples_ = X.shape[0]
         self._points_row_ = points.row
         self.n_draws_ = ensemble.n_draws
         self.bayes_point_error_ = ensemble.angle_errors()
         totals = np.bincount(points.label, weights=points.weight)
         self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
-        self._whitener_ = None
+        self._whitener_: np.ndarray | None = None
         bayes_points = ensemble.bayes_points()
         used = np.flatnonzero(np.any(self._draws_["sum_coef"] != 0, axis=0))
         if self.decision == "vote":
@@ -356,19 +345,15 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         self._used_ = used
         self.dual_coef_ = bayes_points[:, used]
         self.support_ = points.row[used]
-        self._keep_support(kernel, X, rows.diagonal)
-
-    def _keep_support(self, kernel, X, diagonal):
-        self._mean_diagonal_ = float(np.mean(diagonal))
-        self.support_vectors_ = X[self.support_]
+        diagonal = None
         if self.kernel == "precomputed":
-            raw = X.diagonal()[self.support_]
-            self._mean_diagonal_ = float(np.mean(X.diagonal()[self._points_row_]))
-            prepared = kernel.prepare(np.empty((len(raw), 0), dtype=X.dtype), diagonal=raw)
-            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)  # as in SVC
+            self._mean_diagonal_ = float(np.mean(distinct.diagonal()))
+            self.support_vectors_ = np.empty((len(used), 0), dtype=distinct.dtype)
+            diagonal = distinct.diagonal()[used]
         else:
-            prepared = kernel.prepare(self.support_vectors_)
-        self._support_ = dict(zip(Points._fields, prepared, strict=True))
+            self.support_vectors_ = distinct[used]
+        prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
+        self._support_ = dict(vars(prepared))
 
     def _span(self, rows):
         needed = 2 * 8 * len(rows) ** 2 / 1e6
@@ -380,28 +365,26 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             )
         K = submatrix(rows, np.arange(len(rows)))
         K[np.diag_indices_from(K)] *= 1 + self.softness_
-        return decisions.whitener(K)
+        return decisions.whitener(K, rows.store.dtype)
 
-    def _fit_link(self, kernel, X, rows, points, budget):
+    def _fit_link(self, kernel, distinct, rows, points, budget):
         chosen = link_points(points.label, self._entropy_)
         if len(rows) > LINK_POINTS:
             threads = rows.threads
             rows.store = None  # its memory, before other rows take some
-            part = self._rows(kernel, X, points.row[chosen], threads)
+            part = self._rows(kernel, self._restricted(distinct, chosen), threads)
             label, weight = points.label[chosen], points.weight[chosen]
         else:
             part, label, weight = rows, points.label, points.weight
         time_left = None
         if self.max_time is not None:
             time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
-        if budget.interrupted:
-            time_left = LINK_TIME_AFTER_INTERRUPT
-        link_budget = Budget(time_left)
+        budget.label = None
+        budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
         self._kappa_ = calibrate(
             part, self._targets(label), self.softness_ * part.diagonal, label, weight,
-            n_draws=self.n_draws_, entropy=self._entropy_, budget=link_budget,
+            n_draws=self.n_draws_, entropy=self._entropy_, budget=budget,
         )  # fmt: skip
-        budget.interrupted |= link_budget.interrupted
 
     # ------------------------------------------------------------------ deciding
 
@@ -459,6 +442,20 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             return decisions.probability_from_odds(outputs)
         return decisions.link(outputs, self._kappa_)
 
+    def predict_log_proba(self, X):
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def sample_proba(self, X, n_samples=10, random_state=None):
         """Probabilities according to single draws of the posterior.
 
@@ -476,6 +473,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         X = self._validated(X)
         if self._draws_ is None:
             raise ValueError("a compressed classifier holds no draws; use the original one.")
+        check_positive_integer("n_samples", n_samples)
         rng = check_random_state(random_state)
         replace = n_samples > self.n_draws_
         members = rng.choice(self.n_draws_, size=n_samples, replace=replace)
@@ -505,7 +503,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         if self._draws_ is None:
             raise ValueError("a compressed classifier holds no draws; use the original one.")
         n_machines = len(self.dual_coef_)
-        if not 0 <= i < n_machines:
+        if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
             raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
         posterior = Ensemble.from_state(self._draws_).posterior(i)
         coef = posterior.coef
@@ -533,8 +531,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             Fitted, without draws.
         """
         check_is_fitted(self)
-        if not tol > 0:
-            raise ValueError(f"tol must be > 0; got {tol!r}.")
+        check_number("tol", tol, above=0)
         if self._whitener_ is not None or self.kernel == "precomputed":
             raise ValueError(
                 "compress needs decision='bayes_point' and a kernel that can be evaluated (not "
@@ -549,7 +546,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         small.dual_coef_ = coef
         small.support_ = self.support_[kept]
         small.support_vectors_ = self.support_vectors_[kept]
-        small._support_ = dict(zip(Points._fields, _take(support, kept), strict=True))
+        small._support_ = dict(vars(support.take(kept)))
         return small
 
     def _validated(self, X):
@@ -557,17 +554,17 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )
-        return X[:, self.support_] if self.kernel == "precomputed" else _canonical(X)
+        return X[:, self.support_] if self.kernel == "precomputed" else canonical(X)
 
     def _outputs(self, X, coef):
         """Cosines of machines (rows of ``coef`` over the support points) and points X."""
         kernel, support = self._kernel(), Points(**self._support_)
-        X = X.astype(support.X.dtype, copy=False)
+        X = same_precision(X, support.X.dtype)
         diagonal = None
         if self.kernel == "precomputed":
             diagonal = np.full(X.shape[0], self._mean_diagonal_, dtype=X.dtype)
-        points = kernel.prepare(X, diagonal=diagonal)
         with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            points = kernel.prepare(X, diagonal=diagonal)
             outputs = apply_kernel(kernel, points, support, coef.T, threads)
         if not self.normalize_kernel:
             outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
@@ -580,6 +577,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         return decisions.combine_votes(votes, self._log_weight_)
 
     def _votes(self, X):
+        assert self._whitener_ is not None
         draws = [coef.toarray() for coef in self._draws_["coef"]]
         n_machines, rank = len(draws), self._whitener_.shape[0]
         outputs = self._outputs(X, np.concatenate([*draws, self._whitener_]))
@@ -601,52 +599,3 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def _check_square(K):
-    if sp.issparse(K) or K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' needs a dense square Gram matrix as X; got "
-            f"{'a sparse matrix' if sp.issparse(K) else f'shape {K.shape}'}."
-        )
-    if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0.0)):
-        raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
-
-
-def _canonical(X):
-    """CSR with sorted short indices, no repeated entries and no stored zeros; dense as it is."""
-    if not sp.issparse(X):
-        return X
-    if not (X.has_canonical_format and np.all(X.data != 0)):
-        X = X.copy()
-        X.sum_duplicates()
-        X.eliminate_zeros()
-    if X.indices.dtype != np.int32 and max(X.nnz, X.shape[1]) < np.iinfo(np.int32).max:
-        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-        X = sp.csr_matrix(parts, shape=X.shape)
-    return X
-
-
-def _take(points, index):
-    return Points(*(None if field is None else field[index] for field in points))
-
-
-def _announce_if_large(rows, order):
-    """Time the first block of rows and warn if all of them may take long."""
-    if len(rows) < LARGE_FIT_POINTS:
-        return
-    timer = Budget()
-    rows.ensure(np.asarray(order[: rows.block_rows], dtype=np.int64))
-    seconds = timer.elapsed() * len(rows) / rows.block_rows
-    if seconds > LARGE_FIT_SECONDS:
-        memory = (
-            rows.store.nbytes + (1 + rows.block_rows / len(rows)) * rows.cache_bytes / 4
-        ) / 1e6
-        warnings.warn(
-            f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.0f} minutes for "
-            f"kernel rows at the speed of the first ones and {memory:.0f} MB beside the data. "
-            f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
-            f"float32 input make it faster.",
-            UserWarning,
-            stacklevel=4,
-        )

@@ -9,7 +9,8 @@ from bayespoint.gram import apply_kernel
 BLOCK = 32
 
 # A candidate whose squared distance to the span is below this share adds nothing but rounding.
-INDEPENDENCE_TOLERANCE = 1e-9
+# For single-precision models it is larger: coefficients must stay small beside its rounding.
+INDEPENDENCE_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
 
 
 def compress_machines(kernel, points, coef, tol, threads):
@@ -33,11 +34,13 @@ def compress_machines(kernel, points, coef, tol, threads):
     kept : ndarray of int
     coef : ndarray of shape (n_machines, len(kept))
     """
+    tolerance = INDEPENDENCE_TOLERANCE[points.X.dtype]
+    points = points.astype(np.float64)
     outputs = apply_kernel(kernel, points, points, coef.T, threads)
     residual = outputs.copy()
     left = np.einsum("cj,jc->c", coef, outputs)  # squared length of each residual
-    diagonal = (points.length**2).astype(np.float64)
-    floor = INDEPENDENCE_TOLERANCE * diagonal
+    diagonal = points.length**2
+    floor = tolerance * diagonal
     distance = diagonal.copy()  # squared distance of each point to the span
     L = np.empty((len(points), 0))
     kept = np.empty(0, dtype=np.int64)

@@ -55,17 +55,21 @@ def fit_link(outputs, label, weight):
     return float(np.exp(best.x))
 
 
-def whitener(K):
-    """Matrix P with P K Pᵀ = I and rank(K) rows, so that kᵀ K⁺ k = ||P k||²."""
+def whitener(K, precision=np.float64):
+    """Matrix P with P K Pᵀ = I and rank(K) rows, so that kᵀ K⁺ k = ||P k||².
+
+    ``precision``: type in which the entries of K were computed.
+    """
+    tolerance = max(RANK_TOLERANCE, len(K) * np.finfo(precision).eps)
     try:
         L = scipy.linalg.cholesky(K, lower=True)
         smallest = np.min(L.diagonal()) ** 2
-        if smallest > RANK_TOLERANCE * np.max(K.diagonal()):
+        if smallest > tolerance * np.max(K.diagonal()):
             return scipy.linalg.solve_triangular(L, np.eye(len(K)), lower=True)
     except scipy.linalg.LinAlgError:
         pass
     values, vectors = scipy.linalg.eigh(K)
-    keep = values > RANK_TOLERANCE * values[-1]
+    keep = values > tolerance * values[-1]
     return (vectors[:, keep] / np.sqrt(values[keep])).T
 
 

@@ -40,8 +40,8 @@ class Ensemble:
         """Return plain arrays that hold everything."""
         return {
             "coef": self.coef(),
-            "sum_coef": self.sum_coef,
-            "sum_output": self.sum_output,
+            "sum_coef": self.sum_coef.copy(),
+            "sum_output": self.sum_output.copy(),
             "numbers": self.numbers,
             "violated": self.violated,
         }

@@ -1,13 +1,20 @@
 """Rows of the Gram matrix on demand: one store for all machines, within a memory budget."""
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
+import time
+import warnings
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from bayespoint.kernels import BLOCK_COLUMNS, some_of
+from bayespoint.kernels import BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_ROWS, some_of
+from bayespoint.threads import Threads
+
+# A fit is announced as large when its kernel rows may take this many seconds.
+LARGE_FIT_SECONDS = 60.0
+LARGE_FIT_POINTS = 10_000
+
+# Columns of coefficients are padded to full tiles: then their products have the same bits however
+# many threads BLAS uses, and threads that share a model agree.
+COEF_COLUMNS = 16
 
 # A kernel value may exceed sqrt(k(x,x) k(x',x')) by this factor through rounding, not by more.
 CAUCHY_SCHWARZ_SLACK = 1e-3
@@ -46,10 +53,9 @@ class GramRows:
         self.points = points
         self.threads = threads
         self.diagonal = (points.length * points.length).astype(np.float64)
-        self.block_rows = kernel.block_rows(points)
         n_points = len(points)
         row_bytes = n_points * points.X.dtype.itemsize
-        capacity = min(n_points, max(cache_bytes // row_bytes, self.block_rows))
+        capacity = min(n_points, max(cache_bytes // row_bytes, BLOCK_ROWS))
         self.cache_bytes = cache_bytes
         self.store = np.empty((capacity, n_points), dtype=points.X.dtype)
         self.slot_of_row = np.full(n_points, -1, dtype=np.int32)
@@ -70,8 +76,8 @@ class GramRows:
         missing = wanted[self.slot_of_row[wanted] < 0]
         self.last_used[self.slot_of_row[present]] = self.clock
         slots = np.argsort(self.last_used, kind="stable")[: len(missing)]
-        for start in range(0, len(missing), self.block_rows):
-            part = slice(start, start + self.block_rows)
+        for start in range(0, len(missing), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
             self._compute(missing[part], slots[part])
             self.last_used[slots[part]] = self.clock
 
@@ -82,7 +88,7 @@ class GramRows:
         panel = self.kernel.panel(self.points, rows)
 
         def fill(first):
-            block = self.kernel.block(panel, self.points, first)
+            block = self.kernel.block(panel, self.points, first)[: len(rows)]
             self._check(block, rows, first)
             self.store[slots, first : first + BLOCK_COLUMNS] = block
 
@@ -115,7 +121,6 @@ class FullRows:
         self.last_used = np.zeros(len(K), dtype=np.int64)
         self.clock = 0
         self.diagonal = K.diagonal().astype(np.float64)
-        self.block_rows = len(K)
         self.cache_bytes = K.nbytes
         self.threads = Threads(1)
         self.n_computed = 0
@@ -131,7 +136,7 @@ class FullRows:
 def submatrix(rows, index):
     """Gram matrix of some of the points, in float64."""
     matrix = np.empty((len(index), len(index)))
-    step = min(rows.block_rows, len(rows.store))
+    step = min(BLOCK_ROWS, len(rows.store))
     for start in range(0, len(index), step):
         part = index[start : start + step]
         rows.ensure(part)
@@ -139,42 +144,23 @@ def submatrix(rows, index):
     return matrix
 
 
-class Threads:
-    """A few threads for functions that release the GIL; with one, no thread is started."""
-
-    def __init__(self, n_threads):
-        self.n_threads = n_threads
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
-
-    def each(self, function, arguments):
-        """Call ``function`` on each argument and return the results in order."""
-        if self._pool is None:
-            return [function(argument) for argument in arguments]
-        return list(self._pool.map(function, arguments))
-
-    def close(self):
-        """Wait for what is running and end the threads."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-@cache
-def _thread_pools():
-    return ThreadpoolController()  # looks through all loaded libraries: once is enough
-
-
-@contextmanager
-def open_threads(n_threads):
-    """Threads of our own beside single-threaded BLAS, ended on the way out.
-
-    One BLAS thread, because with more the bits of a product depend on their number.
-    """
-    threads = Threads(n_threads)
-    with _thread_pools().limit(limits=1, user_api="blas"):
-        try:
-            yield threads
-        finally:
-            threads.close()
+def warn_if_large(rows, order):
+    """Time the first block of rows and warn if all of them may take long."""
+    if len(rows) < LARGE_FIT_POINTS:
+        return
+    start = time.perf_counter()
+    rows.ensure(np.asarray(order[:BLOCK_ROWS], dtype=np.int64))
+    seconds = (time.perf_counter() - start) * len(rows) / BLOCK_ROWS
+    if seconds > LARGE_FIT_SECONDS:
+        memory = (rows.store.nbytes + (1 + BLOCK_ROWS / len(rows)) * rows.cache_bytes / 4) / 1e6
+        warnings.warn(
+            f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.0f} minutes for "
+            f"kernel rows at the speed of the first ones and {memory:.0f} MB beside the data. "
+            f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
+            f"float32 input make it faster.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def apply_kernel(kernel, left, right, coef, threads):
@@ -192,15 +178,22 @@ def apply_kernel(kernel, left, right, coef, threads):
     -------
     ndarray of float64, shape (len(left), n_columns)
     """
-    n_rows = kernel.block_rows(left)
-    coef = np.ascontiguousarray(coef, dtype=left.X.dtype)
-    result = np.zeros((len(left), coef.shape[1]))
+    n_columns = coef.shape[1]
+    padded = -(-n_columns // COEF_COLUMNS) * COEF_COLUMNS
+    tiles = np.zeros((len(right), padded), dtype=left.X.dtype)
+    tiles[:, :n_columns] = coef
+    result = np.zeros((len(left), n_columns))
 
     def fill(start):
-        panel = kernel.panel(left, np.arange(start, min(start + n_rows, len(left))))
+        stop = min(start + BLOCK_ROWS, len(left))
+        panel = kernel.panel(left, np.arange(start, stop))
+        total = np.zeros((BLOCK_ROWS, padded))
         for first in range(0, len(right), BLOCK_COLUMNS):
             block = kernel.block(panel, right, first)
-            result[start : start + n_rows] += block @ coef[first : first + BLOCK_COLUMNS]
+            for k in range(0, block.shape[1], BLOCK_FEATURES):
+                part = block[:, k : k + BLOCK_FEATURES]
+                total += part @ tiles[first + k : first + k + BLOCK_FEATURES]
+        result[start:stop] = total[: stop - start, :n_columns]
 
-    threads.each(fill, range(0, len(left), n_rows))
+    threads.each(fill, range(0, len(left), BLOCK_ROWS))
     return result

@@ -4,6 +4,8 @@ A `Kernel` turns rows of data into blocks of the Gram matrix. Everything that a 
 point (its squared norm, its length in feature space) is computed once, in `Kernel.prepare`.
 """
 
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,20 +16,26 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
 
-# Rows and columns of one product. Both sides are padded to these sizes, so that each entry is
-# summed by the same instructions whichever rows share its block (measured: with one BLAS thread
-# and full tiles OpenBLAS gives the same bits; with ragged edges or two threads it does not).
+# Rows, columns and features of one product. Both sides are padded to full tiles and features are
+# summed in parts, so that each entry has the same bits whichever rows share its block and however
+# many threads BLAS uses (measured with OpenBLAS: ragged edges change bits, and so does the number
+# of threads from 400 features on).
 BLOCK_ROWS = 128
 BLOCK_COLUMNS = 512
+BLOCK_FEATURES = 256
 
 # Below this share of non-zeros a loop over non-zeros beats a dense product.
 SPARSE_DENSITY = 0.35
 
-# A dense (n_features, rows) block beside sparse points may take this many bytes.
-SPARSE_BLOCK_BYTES = 2**26
+# Squared distances of float32 points, times gamma, may lose this much to rounding.
+DISTANCE_TOLERANCE = 1e-3
+
+# The rows of a block beside sparse points are made dense up to this many bytes.
+DENSE_PANEL_BYTES = 2**26
 
 
-class Points(NamedTuple):
+@dataclass(frozen=True)
+class Points:
     """Points with what the kernel needs of each: made by `Kernel.prepare`."""
 
     X: Any  # ndarray or csr_matrix
@@ -39,6 +47,18 @@ class Points(NamedTuple):
         """Return the number of points."""
         return self.X.shape[0]
 
+    def astype(self, dtype):
+        """Return the points in another precision."""
+        return self._with_each(lambda field: field.astype(dtype))
+
+    def take(self, index):
+        """Return some of the points."""
+        return self._with_each(lambda field: field[index])
+
+    def _with_each(self, change):
+        fields: Any = {name: f if f is None else change(f) for name, f in vars(self).items()}
+        return Points(**fields)
+
 
 class Kernel:
     """A kernel with its bias and normalisation.
@@ -47,7 +67,7 @@ class Kernel:
     ----------
     name : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable
         A callable takes two arrays of points and returns the array of kernel values.
-    gamma, degree, coef0 : float
+    gamma, degree, coef0 : float, int, float
         As in `sklearn.metrics.pairwise`.
     bias : float
         Variance of the bias weight, added to the kernel before normalisation.
@@ -71,7 +91,7 @@ class Kernel:
         self.coef0 = coef0
         self.bias = bias
         self.normalize = normalize
-        self.sparse_ = False
+        self.layout_ = None  # "dense" or "sparse", with or without ", double"
         self.center_ = None
 
     @cached_property
@@ -83,35 +103,40 @@ class Kernel:
         """Choose dense or sparse products from the training points, and a centre for "rbf".
 
         Distances do not change when all points are shifted; about the mean they keep the most
-        digits. Sparse points stay where they are, or they would be sparse no more.
+        digits. Sparse points stay where they are, or they would be sparse no more. Where too few
+        digits of float32 are left, points are taken to float64.
         """
         if not self.uses_products:
             return self
-        self.sparse_ = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
-        if self.name == "rbf" and not self.sparse_:
+        sparse = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
+        self.layout_ = "sparse" if sparse else "dense"
+        if self.name == "rbf" and not sparse:
             self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        if self.name == "rbf" and X.dtype == np.float32:
+            squared = _squared_norms(self._laid_out(X)).max(initial=0.0)
+            if self.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
+                self.layout_ += ", double"
         return self
 
     def prepare(self, X, diagonal=None):
         """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
-        if self.center_ is not None:
-            X = X.toarray() - self.center_ if sp.issparse(X) else X - self.center_
-        elif self.sparse_ and not sp.issparse(X):
-            X = sp.csr_matrix(X)
+        X = self._laid_out(X)
         squared_norm = _squared_norms(X) if self.uses_products else None
         if diagonal is None:
             diagonal = self._diagonal(X, squared_norm)
         diagonal = diagonal + self.bias
         infinite = ~np.isfinite(diagonal)
+        if squared_norm is not None:
+            infinite |= ~np.isfinite(squared_norm)
         if np.any(infinite):
             raise ValueError(
-                f"k(x, x) overflows {X.dtype} for rows {some_of(infinite)}: scale the "
+                f"the kernel overflows {X.dtype} for rows {some_of(infinite)} of X: scale the "
                 f"features (for example with StandardScaler) or lower gamma, degree or coef0."
             )
         if np.any(diagonal < 0):
             raise ValueError(
                 f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
-                f"{some_of(diagonal < 0)}. Use a kernel that is an inner product."
+                f"{some_of(diagonal < 0)} of X. Use a kernel that is an inner product."
             )
         length = np.sqrt(diagonal).astype(X.dtype, copy=False)
         if not self.normalize:
@@ -120,39 +145,47 @@ class Kernel:
         scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
         return Points(X, squared_norm, scale, np.sign(length))
 
+    def _laid_out(self, X):
+        if self.layout_ is None:
+            return X
+        if self.layout_.endswith("double"):
+            X = X.astype(np.float64)
+        if self.layout_.startswith("sparse"):
+            return X if sp.issparse(X) else sp.csr_matrix(X)
+        X = X.toarray() if sp.issparse(X) else X
+        return X if self.center_ is None else X - self.center_
+
     def __call__(self, X, Y=None):
         """Return the whole matrix of kernel values, for small data."""
-        left = self.prepare(X)
-        right = left if Y is None else self.prepare(Y)
+        kernel = self if self.layout_ else copy(self).fit_layout(X)
+        left = kernel.prepare(X)
+        right = left if Y is None else kernel.prepare(Y)
         values = np.empty((len(left), len(right)), dtype=left.X.dtype)
-        rows = self.block_rows(left)
-        for start in range(0, len(left), rows):
-            panel = self.panel(left, np.arange(start, min(start + rows, len(left))))
+        for start in range(0, len(left), BLOCK_ROWS):
+            panel = kernel.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
             for first in range(0, len(right), BLOCK_COLUMNS):
-                block = self.block(panel, right, first)
-                values[start : start + rows, first : first + BLOCK_COLUMNS] = block
+                block = kernel.block(panel, right, first)
+                values[start : start + BLOCK_ROWS, first : first + BLOCK_COLUMNS] = block[
+                    : len(left) - start
+                ]
         return values
-
-    def block_rows(self, points):
-        """Rows of a panel: fewer where sparse points have very many features."""
-        if not sp.issparse(points.X):
-            return BLOCK_ROWS
-        fitting = SPARSE_BLOCK_BYTES // (points.X.shape[1] * points.X.dtype.itemsize)
-        return int(np.clip(fitting // 16 * 16, 16, BLOCK_ROWS))
 
     def panel(self, points, index):
         """Gather the rows ``index`` of a block, once for all its columns."""
-        n_rows = self.block_rows(points)
-        padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
+        padded = np.concatenate([index, np.repeat(index[:1], BLOCK_ROWS - len(index))])
         gathered = points.X[padded]
-        if self.uses_products and sp.issparse(gathered):
-            gathered = np.ascontiguousarray(gathered.T.toarray())
+        dense_bytes = BLOCK_ROWS * gathered.shape[1] * gathered.dtype.itemsize
+        if self.uses_products and sp.issparse(gathered) and dense_bytes <= DENSE_PANEL_BYTES:
+            gathered = np.ascontiguousarray(gathered.toarray().T)
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
         scale = None if points.scale is None else points.scale[padded]
-        return _Panel(gathered, squared_norm, scale, len(index))
+        return _Panel(gathered, squared_norm, scale)
 
     def block(self, panel, points, first):
-        """Kernel values of a panel's rows and points ``first`` to ``first + BLOCK_COLUMNS``."""
+        """Kernel values of a panel's rows and points ``first`` to ``first + BLOCK_COLUMNS``.
+
+        The rows that pad the panel are there, too.
+        """
         columns = slice(first, min(first + BLOCK_COLUMNS, len(points)))
         values = self._raw_block(panel, points, columns)
         if self.bias:
@@ -160,7 +193,7 @@ class Kernel:
         if self.normalize:
             values *= panel.scale[:, None]
             values *= points.scale[columns]
-        return values[: panel.n_rows]
+        return values
 
     def _raw_block(self, panel, points, columns):
         if self.name == "precomputed":
@@ -196,7 +229,11 @@ class Kernel:
         return squared_norm
 
     def _call(self, A, B):
-        values = np.array(self.name(A, B), dtype=A.dtype)
+        values = self.name(A, B)
+        try:
+            values = np.array(values, dtype=A.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"kernel(X, Y) must return an array of numbers: {error}") from error
         if values.shape != (A.shape[0], B.shape[0]):
             raise ValueError(
                 f"kernel(X, Y) must return an array of shape {(A.shape[0], B.shape[0])} for "
@@ -208,17 +245,18 @@ class Kernel:
 
 
 class _Panel(NamedTuple):
-    """The rows of a block: dense (rows, features), or (features, rows) beside sparse points."""
+    """The rows of a block: (rows, features), or dense (features, rows) beside sparse points."""
 
-    X: np.ndarray
+    X: Any
     squared_norm: np.ndarray | None
     scale: np.ndarray | None
-    n_rows: int  # without the padding
 
 
 def _products(panel, points, columns):
     """Inner products of the panel's rows with some points, in tiles of one fixed size."""
     n_columns = columns.stop - columns.start
+    if sp.issparse(panel.X):
+        return (panel.X @ points.X[columns].T).toarray()
     if sp.issparse(points.X):
         from bayespoint._kernels.sparse_products import sparse_products
 
@@ -231,7 +269,11 @@ def _products(panel, points, columns):
         padded = np.zeros((BLOCK_COLUMNS, chunk.shape[1]), dtype=chunk.dtype)
         padded[:n_columns] = chunk
         chunk = padded
-    return (panel.X @ chunk.T)[:, :n_columns]
+    products = panel.X[:, :BLOCK_FEATURES] @ chunk[:, :BLOCK_FEATURES].T
+    for k in range(BLOCK_FEATURES, chunk.shape[1], BLOCK_FEATURES):
+        features = slice(k, k + BLOCK_FEATURES)
+        products += panel.X[:, features] @ chunk[:, features].T
+    return products[:, :n_columns]
 
 
 def _squared_norms(X):
@@ -248,8 +290,8 @@ def _laplacian(A, B, gamma):
 
 
 def _power(base, degree):
-    """``base ** degree``, by multiplication where the degree is a small whole number."""
-    if degree != int(degree) or not 1 <= degree <= 16:
+    """``base ** degree``, by multiplication for whole numbers: faster than numpy's power."""
+    if degree != int(degree):
         return np.power(base, base.dtype.type(degree))
     result, square, left = None, base, int(degree)
     while left:
@@ -259,6 +301,31 @@ def _power(base, degree):
         if left:
             square = square * square
     return result
+
+
+def scale_gamma(X, weight):
+    """Width 1 / (n_features * variance of all values), as SVC's "scale"; a weight means copies."""
+    share = weight / weight.sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
+        if sp.issparse(X):
+            square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
+            variance = share @ square - mean * mean
+        else:  # a few rows at a time: no copy of X in float64
+            parts = (X[s : s + BLOCK_COLUMNS] - mean for s in range(0, len(X), BLOCK_COLUMNS))
+            variance = share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma='scale' needs the variance of X, which overflows: scale the features, for "
+            "example with StandardScaler."
+        )
+    if variance <= 0:
+        return 1.0
+    with np.errstate(over="ignore"):
+        gamma = 1.0 / (X.shape[1] * variance)
+    if not np.isfinite(gamma):
+        raise ValueError("gamma='scale' overflows: the features vary too little; scale them.")
+    return float(gamma)
 
 
 def some_of(mask, names=None, most=5):

@@ -20,11 +20,17 @@ class DistinctPoints(NamedTuple):
         Encoded label.
     weight : ndarray of shape (n_distinct,)
         Summed weight of the copies; a weight w means w copies.
+    group : ndarray of shape (n_distinct,)
+        Equal numbers for equal rows, which may still carry different labels.
+    fingerprint : str
+        Changes when rows, labels or weights do.
     """
 
     row: np.ndarray
     label: np.ndarray
     weight: np.ndarray
+    group: np.ndarray
+    fingerprint: str
 
 
 class ContradictoryPointsError(ValueError):
@@ -39,46 +45,44 @@ def merge_duplicates(X, label, weight, *, keep_order=False):
     whose columns move with their rows.
     """
     kept = np.flatnonzero(weight > 0)
-    group = _groups_of_equal_rows(X[kept])
+    if len(kept) < X.shape[0]:
+        X = X[kept]
+    keys = _row_hashes(X)
+    group = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     total = np.bincount(inverse, weights=weight[kept])
-    index = kept[first]
     if keep_order:
-        order = np.argsort(index)
-        index, total = index[order], total[order]
-    return DistinctPoints(index, label[index], total)
+        order = np.argsort(first)
+        first, total = first[order], total[order]
+    row = kept[first]
+    digest = hashlib.blake2b(keys[first].tobytes(), digest_size=16)
+    digest.update(label[row].tobytes())
+    digest.update(total.tobytes())
+    return DistinctPoints(row, label[row], total, group[first], digest.hexdigest())
 
 
-def contradictions(X, points):
-    """Pairs of input rows that are equal but labelled differently, as an array (n_pairs, 2)."""
-    group = _groups_of_equal_rows(X[points.row])
-    order = np.argsort(group, kind="stable")
-    same = group[order][1:] == group[order][:-1]
-    return np.sort(
-        np.column_stack([points.row[order][:-1][same], points.row[order][1:][same]]), axis=1
-    )
+def contradictions(points):
+    """Input rows that are equal but labelled differently, as a sorted array."""
+    _, first, count = np.unique(points.group, return_index=True, return_counts=True)
+    several = points.group[first[count > 1]]
+    return np.sort(points.row[np.isin(points.group, several)])
 
 
-def fingerprint(X, points):
-    """Text that changes when the distinct points, their labels or their weights do."""
-    digest = hashlib.blake2b(_row_hashes(X[points.row]).tobytes(), digest_size=16)
-    digest.update(points.label.tobytes())
-    digest.update(points.weight.tobytes())
-    return digest.hexdigest()
-
-
-def _groups_of_equal_rows(X):
+def _groups_of_equal_rows(X, keys):
     """Number the distinct rows in hash order; equal rows get equal numbers."""
-    keys = _row_hashes(X)
     _, group = np.unique(keys, return_inverse=True)
     order = np.argsort(group, kind="stable")
     neighbours = order[:-1][np.diff(group[order]) == 0], order[1:][np.diff(group[order]) == 0]
     if _rows_equal(X, *neighbours):
         return group
     # Two different rows share a hash: let the exact, slower comparison decide for all.
-    dense = X.toarray() if sp.issparse(X) else X
-    return np.unique(dense + 0.0, axis=0, return_inverse=True)[1].ravel()
+    if not sp.issparse(X):
+        return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel()
+    parts = (slice(*pair) for pair in zip(X.indptr[:-1], X.indptr[1:], strict=True))
+    contents = [X.indices[part].tobytes() + b":" + X.data[part].tobytes() for part in parts]
+    number = {content: k for k, content in enumerate(sorted(set(contents)))}
+    return np.array([number[content] for content in contents])
 
 
 def _rows_equal(X, left, right):

@@ -1,6 +1,7 @@
 """Checks of parameters and data: one precise message each, with the remedy."""
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,9 @@ from bayespoint.kernels import KERNELS
 
 # A column counts as negligible when its deviation is below this share of the largest.
 NEGLIGIBLE_DEVIATION = 0.01
+
+# About as many rows are looked at for the scales of the columns.
+SCALE_ROWS = 5000
 
 
 class NotAvailableError(NotImplementedError, ValueError):
@@ -37,31 +41,70 @@ def check_parameters(params):
                 f"use {_instead(name)}."
             )
     kernel = params["kernel"]
-    if not callable(kernel) and kernel not in KERNELS:
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
-    if not (params["gamma"] == "scale" or _is_number(params["gamma"], above=0)):
-        raise ValueError(f"gamma must be a number > 0 or 'scale'; got {params['gamma']!r}.")
+    gamma = params["gamma"]
+    if not (isinstance(gamma, str) and gamma == "scale") and not _is_number(gamma, above=0):
+        raise ValueError(
+            f"gamma must be a number > 0 or 'scale' (for SVC's 'auto' give 1 / n_features); "
+            f"got {gamma!r}."
+        )
     _check_choice(params, "inference", ("auto", "perceptron"))
     _check_choice(params, "decision", ("auto", "bayes_point", "vote"))
     _check_choice(params, "device", ("cpu", "auto"))
     for name in ("softness", "bias", "tol", "coef0"):
-        _check_number(params, name, least=0)
-    _check_number(params, "degree", above=0)
-    _check_number(params, "cache_size", above=0)
+        check_number(name, params[name], least=0)
+    check_number("degree", params["degree"], least=1)
+    if params["degree"] != int(params["degree"]):  # others have no real kernel
+        raise ValueError(f"degree must be a whole number; got {params['degree']!r}.")
+    check_number("cache_size", params["cache_size"], above=0)
+    for name in ("normalize_kernel", "warm_start"):
+        if not isinstance(params[name], bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    verbose, n_jobs = params["verbose"], params["n_jobs"]
+    if not isinstance(verbose, int | np.integer) or verbose < 0:
+        raise ValueError(f"verbose must be a whole number >= 0; got {verbose!r}.")
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
     if params["max_time"] is not None:
-        _check_number(params, "max_time", above=0)
-    n_draws = params["n_draws"]
-    if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 1:
-        raise ValueError(f"n_draws must be a whole number >= 1; got {n_draws!r}.")
+        check_number("max_time", params["max_time"], above=0)
+    check_positive_integer("n_draws", params["n_draws"])
     _check_label_noise(params["label_noise"])
-    check_random_state(params["random_state"])
+    check_seed(params["random_state"])
+
+
+def check_number(name, value, least=None, above=None):
+    """Refuse what is not a finite number within a bound."""
+    if not _is_number(value, least, above):
+        bound = f">= {least}" if least is not None else f"> {above}"
+        raise ValueError(f"{name} must be a finite number {bound}; got {value!r}.")
+
+
+def check_positive_integer(name, value):
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")
+
+
+def check_seed(random_state):
+    """Refuse what scikit-learn does not take as random_state."""
+    try:
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be None, a whole number from 0 to 2**32 - 1 or a RandomState; "
+            f"got {random_state!r}."
+        ) from error
 
 
 def check_weights(sample_weight, n_samples):
     """Return sample weights as an array; refuse negative ones and the wrong number."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight must hold numbers; got an array of {weight.dtype}.")
+    weight = weight.astype(np.float64)
     if weight.ndim == 0:
         weight = np.full(n_samples, float(weight))
     if weight.shape != (n_samples,):
@@ -78,8 +121,8 @@ def log_class_weights(class_weight, classes, totals):
     """Logarithms of the class weights, from a dict, "balanced" or None."""
     if class_weight is None:
         return np.zeros(len(classes))
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
+    if not isinstance(class_weight, Mapping):
+        if not isinstance(class_weight, str) or class_weight != "balanced":
             raise ValueError(f"class_weight must be a dict, 'balanced' or None; "
                              f"got {class_weight!r}.")  # fmt: skip
         return np.log(totals.sum() / (len(classes) * totals))
@@ -89,16 +132,51 @@ def log_class_weights(class_weight, classes, totals):
             f"class_weight names {unknown[:5]}, which are not among the classes "
             f"{classes[:10].tolist()}; use the labels as they stand in y."
         )
-    weights = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
-    if not np.all(weights > 0) or not np.all(np.isfinite(weights)):
+    weights = [class_weight.get(c, 1.0) for c in classes.tolist()]
+    if not all(_is_number(weight, above=0) for weight in weights):
         raise ValueError(f"class_weight must hold numbers > 0; got {class_weight!r}.")
-    return np.log(weights)
+    return np.log(np.array(weights, dtype=np.float64))
+
+
+def check_gram(K):
+    """Refuse what cannot be a Gram matrix."""
+    if sp.issparse(K) or K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a dense square Gram matrix as X; got "
+            f"{'a sparse matrix' if sp.issparse(K) else f'shape {K.shape}'}."
+        )
+    if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0.0)):
+        raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
+
+
+def canonical(X):
+    """CSR with sorted short indices, no repeated entries and no stored zeros; dense as it is."""
+    if not sp.issparse(X):
+        return X
+    if not (X.has_canonical_format and np.all(X.data != 0)):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    if X.indices.dtype != np.int32 and max(X.nnz, X.shape[1]) < np.iinfo(np.int32).max:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
+    return X
+
+
+def same_precision(X, dtype):
+    """Points in the precision of the model; an error where they do not fit into it."""
+    with np.errstate(over="ignore"):
+        converted = X.astype(dtype, copy=False)
+    if not np.all(np.isfinite(converted.data if sp.issparse(X) else converted)):
+        raise ValueError(f"X has values too large for the {dtype} that the model was fitted in.")
+    return converted
 
 
 def warn_about_scales(X):
     """Warn when most columns count for nothing beside the largest ones."""
     if X.shape[1] < 2:
         return
+    X = X[:: max(1, X.shape[0] // SCALE_ROWS)]
     if sp.issparse(X):
         deviation = np.sqrt(mean_variance_axis(X, axis=0)[1])
     else:
@@ -116,7 +194,7 @@ def warn_about_scales(X):
             f"{deviation[largest]:.3g}) and hardly count. Scale them: "
             f"make_pipeline(StandardScaler(), BayesPointClassifier()).",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -130,7 +208,7 @@ def _instead(name):
 
 
 def _check_choice(params, name, choices):
-    if params[name] not in choices:
+    if not isinstance(params[name], str) or params[name] not in choices:
         raise ValueError(f"{name} must be one of {choices}; got {params[name]!r}.")
 
 
@@ -142,12 +220,6 @@ def _is_number(value, least=None, above=None):
         and (least is None or value >= least)
         and (above is None or value > above)
     )
-
-
-def _check_number(params, name, least=None, above=None):
-    if not _is_number(params[name], least, above):
-        bound = f">= {least}" if least is not None else f"> {above}"
-        raise ValueError(f"{name} must be a finite number {bound}; got {params[name]!r}.")
 
 
 def _check_label_noise(label_noise):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, GramRows, submatrix
-from bayespoint.kernels import some_of
+from bayespoint.kernels import BLOCK_ROWS, some_of
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
 # length: version space is then empty, or narrower than rounding errors.
@@ -27,7 +27,7 @@ class EmptyVersionSpaceError(ValueError):
     """
 
     def __init__(self, points, problem=""):
-        self.points = np.asarray(points)
+        points = self.points = np.sort(points)
         super().__init__(
             f"version space is empty{problem}: no classifier with this kernel gives the "
             f"{len(self.points)} training points {some_of(np.ones(len(self.points)), points, 20)} "
@@ -87,7 +87,7 @@ class VersionSpace:
         coef = np.asarray(coef, dtype=np.float64)
         used = np.flatnonzero(coef)
         total = self.ridge * coef
-        step = min(self.rows.block_rows, len(self.rows.store))
+        step = min(BLOCK_ROWS, len(self.rows.store))
         for start in range(0, len(used), step):
             part = used[start : start + step]
             self.rows.ensure(part)
@@ -121,17 +121,25 @@ class VersionSpace:
         """
         if candidates is None:
             candidates = np.arange(len(self))
-        candidates = np.asarray(candidates)[:GORDAN_POINTS]
+        candidates = np.asarray(candidates, dtype=np.int64)[:GORDAN_POINTS]
+        if not len(candidates):
+            return None
         G = self._signed_gram(candidates)
-        G /= np.max(G.diagonal(), initial=0.0) or 1.0
+        length = np.sqrt(G.diagonal())
+        if np.any(length == 0):  # a point at the origin is on no side of anything
+            return candidates[length == 0]
+        G /= np.outer(length, length)
+        tolerance = max(GORDAN_TOLERANCE, 32 * np.finfo(self.rows.store.dtype).eps)
         system = np.vstack([G, np.ones(len(G))])
         try:
             c, _ = nnls(system, np.append(np.zeros(len(G)), 1.0))
         except RuntimeError:  # the solver gave up
             return None
-        if not c.sum() > 0.5 or c @ G @ c > GORDAN_TOLERANCE * c.sum() ** 2:
+        if c @ G @ c < -tolerance * c.sum() ** 2:
+            raise ValueError("K is not positive semi-definite. Pass inner products.")
+        if not c.sum() > 0.5 or c @ G @ c > tolerance * c.sum() ** 2:
             return None
-        return np.sort(candidates[c > GORDAN_TOLERANCE * c.max()])
+        return np.sort(candidates[c > np.sqrt(tolerance) * c.max()])
 
     def _signed_gram(self, index):
         G = submatrix(self.rows, index)
@@ -162,9 +170,10 @@ def _checked_gram(K):
 
 def _checked_labels(y, n_points):
     y = np.asarray(y)
-    if y.shape != (n_points,) or not np.all(np.isin(y, (-1, 1))):
+    numbers = y.dtype.kind in "biuf"
+    if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):
         raise ValueError(
-            f"y must hold {n_points} labels -1 or +1, one a row of K; got shape {y.shape} with "
-            f"values {np.unique(y)[:5].tolist()}."
+            f"y must hold {n_points} labels -1 or +1, one a row of K; got shape {y.shape}, type "
+            f"{y.dtype}, values {y.ravel()[:5].tolist()}."
         )
     return y.astype(np.float64)

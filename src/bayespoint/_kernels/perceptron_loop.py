@@ -13,14 +13,14 @@ CONVERGED, PAUSED, EXHAUSTED = -1, -2, -3
 @jit
 def advance(
     runs, orders, n_machines, targets, rows, slot_of_row, last_used, clock,
-    ridge, outputs, counts, cursors, max_updates, max_visits,
+    ridge, slack, outputs, counts, cursors, max_updates, max_visits,
 ):  # fmt: skip
     """Advance each run until it converges, lacks a row, or has made ``max_updates`` updates.
 
     Run r trains machine r % n_machines on the points in the order ``orders[r // n_machines]``,
     visited cyclically, and corrects it at each point on the wrong side. ``outputs[r]`` are the
-    outputs of its present classifier, ``counts[r]`` how often each point was added, and
-    ``targets[machine, i]`` is +1 or -1.
+    outputs of its present classifier, ``counts[r]`` how often each point was added,
+    ``targets[machine, i]`` is +1 or -1, and outputs within ``slack[i]`` count as zero.
     """
     for r in runs:
         order, target = orders[r // n_machines], targets[r % n_machines]
@@ -32,7 +32,7 @@ def advance(
         updates = 0
         while streak < n_visited:
             i = order[position]
-            if target[i] * output[i] <= 0:
+            if target[i] * output[i] <= slack[i]:
                 slot = slot_of_row[i]
                 if slot < 0:
                     wanted = i
@@ -69,7 +69,7 @@ def advance(
 
 
 @jit
-def look_ahead(order, target, output, position, slot_of_row, found):
+def look_ahead(order, target, slack, output, position, slot_of_row, found):
     """Fill ``found`` with the next points in visiting order that look like mistakes now.
 
     Only points whose row is missing count. Returns how many were found. The first is the
@@ -79,7 +79,7 @@ def look_ahead(order, target, output, position, slot_of_row, found):
     n_found = 0
     for k in range(n_visited):
         i = order[(position + k) % n_visited]
-        if target[i] * output[i] <= 0 and slot_of_row[i] < 0:
+        if target[i] * output[i] <= slack[i] and slot_of_row[i] < 0:
             found[n_found] = i
             n_found += 1
             if n_found == found.size:

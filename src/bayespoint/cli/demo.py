@@ -98,7 +98,7 @@ def _table(held, y):
 def _draw(held, X, y, output):
     matplotlib.use("Agg")
     figure = plt.figure(figsize=(11, 5), layout="constrained")
-    left, right = np.ravel(figure.subfigures(1, 2, width_ratios=[1, 1.15]))
+    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.15])  # type: ignore[misc]
     axes = left.subplots()
     for one in held:
         RiskCoverageDisplay.from_predictions(

@@ -19,7 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint.budget import Budget
 from bayespoint.ensemble import Ensemble
-from bayespoint.gram import open_threads
+from bayespoint.kernels import BLOCK_ROWS
+from bayespoint.threads import open_threads
+from bayespoint.validation import check_number, check_positive_integer, check_seed
 from bayespoint.version_space import EmptyVersionSpaceError
 
 MAX_PASSES = 1000
@@ -34,6 +36,14 @@ STATE_SHARE = 0.25
 
 # Additions between two returns to Python, some 30 ms: Ctrl-C and max_time act at once.
 UPDATE_WORK = 5e7
+
+
+# Outputs within so many units in the last place of k(x, x) count as zero: a tie that rounding
+# made positive would be a training error in exact arithmetic.
+TIE_ULPS = 32
+
+# Even without time left, each run asks for its first row and makes its first update.
+MIN_STEPS = 2
 
 
 class Draw(NamedTuple):
@@ -106,16 +116,19 @@ def sample_perceptron(
     >>> bool(np.all(space.margins(post.bayes_point()) > 0))
     True
     """
-    _check_positive_integer("n_draws", n_draws)
+    check_positive_integer("n_draws", n_draws)
+    check_positive_integer("max_passes", max_passes)
+    check_seed(random_state)
+    if max_time is not None:
+        check_number("max_time", max_time, above=0)
     budget = Budget(max_time, "perceptron" if verbose else None)
     targets = space.y.astype(np.int8)[None, :]
     order_of_draw = permutations(len(space), entropy_of(random_state))
-    with open_threads(effective_n_jobs(n_jobs)) as threads:
-        space.rows.threads = threads
+    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
         draws = list(
             perceptron_draws(
-                space.rows, targets, space.ridge, range(n_draws), order_of_draw,
-                budget=budget, max_passes=max_passes, on_exhausted=conflict_check([space]),
+                space.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
+                threads=threads, max_passes=max_passes, on_exhausted=conflict_check([space]),
             )
         )  # fmt: skip
     if budget.interrupted:
@@ -129,8 +142,8 @@ def sample_perceptron(
 
 
 def perceptron_draws(
-    rows, targets, ridge, numbers, order_of_draw, *, budget, max_passes=MAX_PASSES,
-    on_exhausted=None,
+    rows, targets, ridge, numbers, order_of_draw, *, budget, threads=None,
+    max_passes=MAX_PASSES, on_exhausted=None,
 ):  # fmt: skip
     """Yield a `Draw` for each of ``numbers``, in order, all machines sharing rows.
 
@@ -149,6 +162,8 @@ def perceptron_draws(
     order_of_draw : callable
         From the number of a draw to its order, an array of the points to visit.
     budget : Budget
+    threads : Threads, optional
+        Where runs advance; by default those of the rows.
     max_passes : int
     on_exhausted : callable, optional
         Called with a machine and its counts when a run is given up, once per call.
@@ -163,10 +178,14 @@ def perceptron_draws(
         part = numbers[start : start + per_wave]
         wave = _new_wave(targets, [order_of_draw(number) for number in part])
         try:
-            _run(wave, rows, targets, ridge, budget, max_passes, (start, len(numbers)))
-        except KeyboardInterrupt:
-            budget.interrupted = True
-            rows.threads.close()
+            _run(
+                wave, rows, targets, ridge, budget, threads or rows.threads, max_passes,
+                (start, len(numbers)),
+            )  # fmt: skip
+        except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
+            budget.interrupt()
+            if not n_yielded and not np.all(np.any(wave.counts, axis=1)):
+                raise
         exhausted, finished = _settled(wave, n_machines)
         if on_exhausted is not None and np.any(exhausted) and not budget.interrupted:
             run = int(np.flatnonzero(exhausted)[0])
@@ -198,27 +217,29 @@ def _new_wave(targets, orders):
     )
 
 
-def _run(wave, rows, targets, ridge, budget, max_passes, progress):
+def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress):
     """Advance all runs of a wave until each has converged or is given up."""
     from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, WANTED, advance
 
     n_machines, n_points = targets.shape
-    n_threads = rows.threads.n_threads
     start, total = progress
     active = np.arange(len(wave.outputs))
+    slack = _slack(rows)
     max_visits = max_passes * wave.orders.shape[1]
-    while active.size and not budget.spent():
-        parts = [part for part in np.array_split(active, n_threads) if part.size]
+    n_steps = 0
+    while active.size and (n_steps < MIN_STEPS or not budget.spent()):
+        n_steps += 1
+        parts = [part for part in np.array_split(active, threads.n_threads) if part.size]
         max_updates = max(1, int(UPDATE_WORK / (n_points * len(parts[0]))))
 
         def step(part, max_updates=max_updates):
             advance(
                 part, wave.orders, n_machines, targets, rows.store, rows.slot_of_row,
-                rows.last_used, rows.clock, ridge, wave.outputs, wave.counts, wave.cursors,
+                rows.last_used, rows.clock, ridge, slack, wave.outputs, wave.counts, wave.cursors,
                 max_updates, max_visits,
             )  # fmt: skip
 
-        rows.threads.each(step, parts)
+        threads.each(step, parts)
         state = wave.cursors[active, WANTED]
         active = active[(state != CONVERGED) & (state != EXHAUSTED)]
         stalled = active[wave.cursors[active, WANTED] >= 0]
@@ -233,20 +254,23 @@ def _wishes(wave, targets, stalled, rows):
     from bayespoint._kernels.perceptron_loop import POSITION, WANTED, look_ahead
 
     wanted = _unique_in_order(wave.cursors[stalled, WANTED])
-    n_machines = len(targets)
-    width = -(-len(wanted) // rows.block_rows) * rows.block_rows
-    free = width - len(wanted)
-    if not free:
-        return wanted
+    n_machines, slack = len(targets), _slack(rows)
+    if len(wanted) >= BLOCK_ROWS:  # full blocks only: who waits a round longer loses nothing
+        return wanted[: len(wanted) // BLOCK_ROWS * BLOCK_ROWS]
+    free = BLOCK_ROWS - len(wanted)
     found = np.empty((len(stalled), 1 + -(-free // len(stalled))), dtype=np.int64)
     found[:] = -1
     for k, run in enumerate(stalled):
         look_ahead(
-            wave.orders[run // n_machines], targets[run % n_machines], wave.outputs[run],
+            wave.orders[run // n_machines], targets[run % n_machines], slack, wave.outputs[run],
             wave.cursors[run, POSITION], rows.slot_of_row, found[k],
         )  # fmt: skip
     guesses = found.T.ravel()
-    return _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))[:width]
+    return _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))[:BLOCK_ROWS]
+
+
+def _slack(rows):
+    return TIE_ULPS * np.finfo(rows.store.dtype).eps * rows.diagonal
 
 
 def _settled(wave, n_machines):
@@ -312,7 +336,7 @@ def conflict_check(spaces, names=None, problems=None):
     return check
 
 
-def warn_if_violated(violated):
+def warn_if_violated(violated, stacklevel=3):
     """Warn about draws that leave points on the wrong side."""
     if np.any(violated):
         bad = violated[violated > 0]
@@ -321,7 +345,7 @@ def warn_if_violated(violated):
             f"{bad.max()} training points on the wrong side. Raise softness, max_time or "
             f"max_passes, or scale the features.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -347,8 +371,3 @@ def permutations(n_points, entropy):
 def _unique_in_order(values):
     _, first = np.unique(values, return_index=True)
     return values[np.sort(first)]
-
-
-def _check_positive_integer(name, value):
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")

@@ -1,0 +1,284 @@
+"""The papers' MNIST experiment beside the fastest SVM, in one run.
+
+    pip install '.[cli]' scikit-learn-intelex
+    BAYESPOINT_DATA=folder python benchmarks/mnist.py
+
+Prints what docs/benchmarks.md quotes. ``--skip-svm`` leaves the SVMs out, ``--part`` runs some
+parts only. All parts work on the same arrays, with the same number of threads, on memory that was
+touched before.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import scipy.sparse as sp
+
+from bayespoint import BayesPointClassifier, __version__, datasets
+
+PUBLISHED_TABLE = [1.46, 1.10, 0.87, 0.67, 0.49, 0.37, 0.32, 0.26, 0.21, 0.14, 0.11]
+N_CLASSES = 10
+PUBLISHED = {
+    "kernel": "poly", "gamma": 1.0, "degree": 5, "coef0": 1.0,
+    "normalize_kernel": False, "bias": 0, "softness": 0,
+}  # fmt: skip
+RBF = {"kernel": "rbf", "gamma": 4.0, "bias": 0}
+PARTS = ("ours", "svm", "subset", "draws", "memory", "compress", "exact", "usps")
+
+
+def main():
+    options = parse()
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    print(f"machine: {machine()}; threads: {options.threads}; bayespoint {__version__}, "
+          f"NumPy {np.__version__}, Python {platform.python_version()}")  # fmt: skip
+    data = {"published": pixels(unit=False), "rbf": pixels(unit=True)}
+    touch(options.touch)
+    warm_up(data, options)
+    results = {}
+    for part in options.part:
+        print(f"\n== {part}", flush=True)
+        globals()[f"run_{part}"](data, options, results)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cache-size", type=float, default=8000.0, help="MB")
+    parser.add_argument("--touch", type=float, default=9.0, help="GB of memory to touch first")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--skip-svm", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        memory_child(options)
+        sys.exit()
+    if options.skip_svm:
+        options.part = [part for part in options.part if part not in ("svm", "subset")]
+    return options
+
+
+def machine():
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = [platform.processor()]
+    return f"{names[0]}, {len(names)} cores, {platform.system()}"
+
+
+def pixels(unit):
+    X, y, X_test, y_test = datasets.load("mnist")
+    X, X_test = (np.float32(A / np.float32(255)) for A in (X, X_test))
+    if unit:
+        X, X_test = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (X, X_test))
+    return X, y, X_test, y_test
+
+
+def touch(gigabytes):
+    """Use memory once: the first touch of fresh pages can cost seconds a GB."""
+    np.ones(int(gigabytes * 1e9 / 8))
+
+
+def warm_up(data, options):
+    """Compile before anything is timed."""
+    for name, settings in (("published", PUBLISHED), ("rbf", RBF)):
+        X, y, X_test, _ = data[name]
+        model(settings, options, n_draws=2).fit(X[:2000], y[:2000]).predict(X_test[:10])
+
+
+def model(settings, options, seed=0, **more):
+    more = {"n_draws": 10, "cache_size": options.cache_size} | more
+    return BayesPointClassifier(**settings, n_jobs=options.threads, random_state=seed, **more)
+
+
+def timed(function, *arguments):
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start
+
+
+def rejection_table(outputs, y, rule):
+    """Error (%) when 0 to 10 % of the least confident are rejected."""
+    ranked = np.sort(outputs, axis=1)
+    confidence = ranked[:, -1] if rule == "output" else ranked[:, -1] - ranked[:, -2]
+    wrong = (outputs.argmax(axis=1) != y)[np.argsort(-confidence, kind="stable")]
+    shares = np.arange(11) / 100
+    return [100 * wrong[: round(len(y) * (1 - share))].mean() for share in shares]
+
+
+def show(values):
+    return " ".join(f"{value:.2f}" for value in values)
+
+
+def run_ours(data, options, results):
+    """Our fit, error and rejection tables, median over seeds."""
+    for name, settings in (("published", PUBLISHED), ("rbf", RBF)):
+        X, y, X_test, y_test = data[name]
+        runs = []
+        for seed in range(options.seeds):
+            clf, fit_time = timed(model(settings, options, seed).fit, X, y)
+            outputs, predict_time = timed(clf.decision_function, X_test)
+            tables = [rejection_table(outputs, y_test, rule) for rule in ("output", "gap")]
+            runs.append((fit_time, predict_time, len(clf.support_), *tables))
+            print(f"{name} seed {seed}: fit {fit_time:.2f} s, predict 10,000 {predict_time:.2f} s, "
+                  f"{len(clf.support_)} support points, error {tables[0][0]:.2f} %",
+                  flush=True)  # fmt: skip
+            if seed == 0:
+                results[name] = clf
+        fits, predicts, _, by_output, by_gap = zip(*runs, strict=True)
+        results[f"{name} fit"] = np.median(fits)
+        results[f"{name} predict"] = np.median(predicts)
+        print(f"{name} median: fit {np.median(fits):.2f} s, predict {np.median(predicts):.2f} s")
+        print(f"  rejecting by largest output: {show(np.median(by_output, axis=0))}")
+        print(f"  rejecting by gap:            {show(np.median(by_gap, axis=0))}")
+        if name == "published":
+            difference = np.abs(np.median(by_output, axis=0) - PUBLISHED_TABLE).max()
+            print(f"  published:                   {show(PUBLISHED_TABLE)}"
+                  f"   largest difference {difference:.2f}")  # fmt: skip
+
+
+def run_svm(data, options, results):
+    """scikit-learn-intelex on dense and CSR input."""
+    from sklearnex.svm import SVC
+
+    settings = {
+        "published": {"kernel": "poly", "gamma": 1.0, "degree": 5, "coef0": 1.0, "C": 1e6},
+        "rbf": {"kernel": "rbf", "gamma": 4.0, "C": 10.0},
+    }
+    for name, parameters in settings.items():
+        X, y, X_test, y_test = data[name]
+        times = {}
+        for layout, convert in (("dense", np.asarray), ("csr", sp.csr_matrix)):
+            svm, times[layout] = timed(SVC(**parameters).fit, convert(X), y)
+            wrong, predict_time = timed(svm.predict, convert(X_test))
+            print(f"{name} SVC ({layout}): fit {times[layout]:.2f} s, predict 10,000 "
+                  f"{predict_time:.2f} s, {len(svm.support_)} support points, "
+                  f"error {100 * np.mean(wrong != y_test):.2f} %", flush=True)  # fmt: skip
+        best = min(times.values())
+        if f"{name} fit" in results:
+            print(f"{name}: our fit / fastest SVC fit = {results[f'{name} fit'] / best:.3f}")
+
+
+def run_subset(data, options, results):  # noqa: ARG001
+    """scikit-learn's own SVC on 10,000 digits beside ours."""
+    from sklearn.svm import SVC
+
+    X, y, X_test, y_test = data["rbf"]
+    X, y = X[:10_000], y[:10_000]
+    svm, svm_time = timed(SVC(gamma=4.0, C=10.0, cache_size=2000).fit, X, y)
+    svm_error = 100 * np.mean(svm.predict(X_test) != y_test)
+    clf, our_time = timed(model(RBF, options).fit, X, y)
+    our_error = 100 * np.mean(clf.predict(X_test) != y_test)
+    print(f"10,000 digits, rbf: ours {our_time:.2f} s, {our_error:.2f} %; scikit-learn SVC "
+          f"{svm_time:.2f} s, {svm_error:.2f} %; ratio {our_time / svm_time:.3f}")  # fmt: skip
+
+
+def run_draws(data, options, results):  # noqa: ARG001
+    """Error against the number of draws: the anytime curve."""
+    for name, settings in (("published", PUBLISHED), ("rbf", RBF)):
+        X, y, X_test, y_test = data[name]
+        clf, fit_time = timed(model(settings, options, n_draws=100).fit, X, y)
+        outputs = draw_outputs(clf, X_test)
+        curve = {}
+        for n in (1, 2, 5, 10, 20, 50, 100):
+            curve[n] = 100 * np.mean(outputs[:, :, :n].mean(axis=2).argmax(axis=1) != y_test)
+        print(f"{name}: fit of 100 draws a class {fit_time:.1f} s; error by draws: "
+              + ", ".join(f"{n}: {error:.2f} %" for n, error in curve.items()))  # fmt: skip
+
+
+def draw_outputs(clf, X_test):
+    """Outputs of single draws, (n_test, n_classes, n_draws)."""
+    outputs = []
+    for c in range(N_CLASSES):
+        coef = clf.posterior(c).coef[:, clf.support_].toarray()
+        outputs.append(clf._outputs(X_test, coef))
+    return np.stack(outputs, axis=1)
+
+
+def run_memory(data, options, results):
+    """Peak memory and equal coefficients with a small store, in a process of its own."""
+    command = [sys.executable, __file__, "--threads", str(options.threads), "--child"]
+    for cache_size in (2000, 8000):
+        done = subprocess.run([*command, str(cache_size)], capture_output=True, text=True)
+        print(done.stdout.strip() or done.stderr.strip(), flush=True)
+        results[cache_size] = done.stdout.split("coefficients ")[-1].split()[0]
+    print("same coefficients:", results[2000] == results[8000])
+    print(f"data: {sum(A.nbytes for A in data['published']) / 1e9:.2f} GB")
+
+
+def memory_child(options):
+    import hashlib
+
+    X, y, _, _ = pixels(unit=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    clf, fit_time = timed(model(PUBLISHED, options, cache_size=float(options.child)).fit, X, y)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    digest = hashlib.blake2b(clf.dual_coef_.tobytes(), digest_size=8).hexdigest()
+    print(f"cache_size={options.child}: fit {fit_time:.1f} s, peak memory {peak / 1e6:.2f} GB "
+          f"({before / 1e6:.2f} GB before the fit), coefficients {digest}")  # fmt: skip
+
+
+def run_compress(data, options, results):
+    """Latency of predictions before and after compress."""
+    for name, settings in (("published", PUBLISHED), ("rbf", RBF)):
+        X, y, X_test, y_test = data[name]
+        clf = results.get(name) or model(settings, options).fit(X, y)
+        small, seconds = timed(clf.compress, 0.05)
+        for label, one in (("all", clf), ("compressed", small)):
+            outputs, predict_time = timed(one.decision_function, X_test)
+            error = 100 * np.mean(outputs.argmax(axis=1) != y_test)
+            print(f"{name}, {label}: {len(one.support_)} support points, "
+                  f"{100 * predict_time:.1f} ms per 1,000 predictions, error {error:.2f} %",
+                  flush=True)  # fmt: skip
+        print(f"{name}: compress(tol=0.05) took {seconds:.1f} s")
+
+
+def run_exact(data, options, results):
+    """Training errors of all hundred runs, recomputed in float64."""
+    X, y, _, _ = data["published"]
+    clf = results.get("published") or model(PUBLISHED, options).fit(X, y)
+    double = BayesPointClassifier(**PUBLISHED)
+    double.__dict__ |= clf.__dict__
+    double._support_ = dict(clf._support_)
+    double._support_["X"] = clf._support_["X"].astype(np.float64)
+    wrong, worst = [], 0.0
+    outputs = draw_outputs_double(double, X.astype(np.float64))
+    for c in range(N_CLASSES):
+        margins = np.where(y == c, 1, -1)[:, None] * outputs[:, c]
+        wrong.append(np.count_nonzero(margins <= 0, axis=0))
+        worst = min(worst, margins.min())
+    wrong = np.array(wrong)
+    print(f"training errors of {wrong.size} runs in float64: {wrong.sum()} in all, at most "
+          f"{wrong.max()} in one run; largest violation {-worst:.2e} (cosine)")  # fmt: skip
+
+
+def draw_outputs_double(clf, X):
+    step = 10_000
+    return np.concatenate([draw_outputs(clf, X[s : s + step]) for s in range(0, len(X), step)])
+
+
+def run_usps(data, options, results):  # noqa: ARG001
+    """USPS with the published kernel and with unit-norm RBF, median over seeds."""
+    X, y, X_test, y_test = datasets.load("usps")
+    X, X_test = np.float32(X), np.float32(X_test)
+    grey = [(A + 1) / 2 for A in (X, X_test)]
+    unit = [A / np.linalg.norm(A, axis=1, keepdims=True) for A in grey]
+    for name, settings, (A, A_test) in (
+        ("published", PUBLISHED, (X, X_test)),
+        ("rbf, unit norm", RBF, unit),
+    ):
+        errors = [
+            100 * np.mean(model(settings, options, seed).fit(A, y).predict(A_test) != y_test)
+            for seed in range(options.seeds)
+        ]
+        print(f"{name}: errors {show(errors)} %, median {np.median(errors):.2f} %", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Threads of our own beside single-threaded BLAS."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+class Threads:
+    """A few threads for functions that release the GIL; with one, no thread is started."""
+
+    def __init__(self, n_threads):
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def each(self, function, arguments):
+        """Call ``function`` on each argument and return the results in order."""
+        if self._pool is None:
+            return [function(argument) for argument in arguments]
+        futures: list = []
+        try:
+            for argument in arguments:
+                futures.append(self._pool.submit(function, argument))  # noqa: PERF401
+            return [future.result() for future in futures]
+        except BaseException:  # an error or Ctrl-C: nothing may run on behind our back
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+
+    def close(self):
+        """Wait for what is running and end the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def open_threads(n_threads):
+    """Threads beside single-threaded BLAS, ended on the way out.
+
+    BLAS keeps to one thread, because more threads than cores wait for each other. The limit
+    belongs to the process: one caller at a time sets and lifts it, and results do not depend on
+    it.
+    """
+    threads = Threads(n_threads)
+    limits_blas = _limiting_blas.acquire(blocking=False)
+    try:
+        with _blas().limit(limits=1, user_api="blas") if limits_blas else nullcontext():
+            yield threads
+    finally:
+        threads.close()
+        if limits_blas:
+            _limiting_blas.release()
+
+
+_limiting_blas = threading.Lock()
+
+
+@cache
+def _blas():
+    return ThreadpoolController()  # looks through all loaded libraries: once is enough

@@ -1,0 +1,294 @@
+"""Bad settings and bad data: one clear error that names the argument, or a right answer."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
+
+X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 2.0], [-1.0, -0.5], [-2.0, 1.0], [0.5, -1.0]])
+Y = np.array([0, 1, 1, 0, 0, 1])
+
+
+def classifier(**settings):
+    return BayesPointClassifier(**{"n_draws": 3, "random_state": 0, **settings})
+
+
+def names(error, *words):
+    assert any(word in str(error) for word in words), error
+
+
+BAD_VALUES = {
+    "kernel": ["RBF", None, 3, ["rbf"]],
+    "gamma": [0, -1.0, np.nan, np.inf, "auto", None, True, [1.0, 2.0], np.array([1.0, 2.0])],
+    "degree": [0, -2, np.inf, "3", None],
+    "coef0": [-1.0, np.nan, "1", None],
+    "normalize_kernel": ["no", None],
+    "bias": [-1.0, np.nan, np.inf, "1", None, True],
+    "inference": ["svm", None, 3],
+    "n_draws": [0, -3, 2.5, "10", None, True],
+    "softness": [-0.1, np.nan, np.inf, "soft", None, True],
+    "label_noise": [-0.1, 0.5, 2, np.nan, "some", None, [0.0, 0.7]],
+    "decision": ["votes", None, 3],
+    "class_weight": ["even", {5: 1.0}, {0: 0.0}, {0: -1.0}, {1: np.nan}, {0: "a"}, 3, [1.0, 2.0]],
+    "cache_size": [0, -1, np.nan, "big", None],
+    "max_time": [0, -1.0, np.nan, "1 s"],
+    "tol": [-1e-3, np.nan, "small", None],
+    "warm_start": ["no", None],
+    "device": ["gpu", None, 3],
+    "n_jobs": [0, 1.5, "all"],
+    "random_state": ["seed", -1, 1.5, np.random.default_rng(0)],
+    "verbose": ["loud"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_VALUES.items() for value in values]
+)
+def test_bad_settings_are_named(name, value):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        classifier(**{name: value}).fit(X, Y)
+
+
+GOOD_VALUES = [
+    {"gamma": np.float32(0.5)}, {"n_draws": np.int64(4)}, {"degree": 2.0, "kernel": "poly"},
+    {"softness": 0}, {"bias": 0}, {"label_noise": [0.0, 0.0]}, {"normalize_kernel": np.bool_(True)},
+    {"class_weight": {}}, {"n_jobs": -1}, {"random_state": np.random.RandomState(0)},
+    {"random_state": np.int64(7)}, {"random_state": None}, {"device": "auto"}, {"tol": 0},
+    {"inference": "perceptron"}, {"cache_size": 0.001}, {"max_time": 60}, {"verbose": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", GOOD_VALUES, ids=lambda one: "-".join(one))
+def test_good_settings(settings, capfd):
+    clf = classifier(**settings).fit(X, Y)
+    assert np.all(np.isfinite(clf.predict_proba(X)))
+    capfd.readouterr()  # the progress line
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("gamma", "evidence"), ("bias", "evidence"), ("softness", "evidence"),
+     ("label_noise", "evidence"), ("label_noise", 0.1), ("label_noise", [0.0, 0.1]),
+     ("inference", "billiard"), ("inference", "gibbs"), ("inference", "ep"), ("device", "cuda")],
+)  # fmt: skip
+def test_values_of_later_versions_say_so(name, value):
+    with pytest.raises(NotImplementedError, match=rf"{name}=.*not\s+available") as caught:
+        classifier(**{name: value}).fit(X, Y)
+    assert isinstance(caught.value, ValueError)
+
+
+def with_entry(value):
+    wrong = X.copy()
+    wrong[2, 1] = value
+    return wrong
+
+
+BAD_DATA = {
+    "NaN": (with_entry(np.nan), Y, "NaN"),
+    "infinity": (with_entry(np.inf), Y, "infinity"),
+    "sparse NaN": (sp.csr_matrix(with_entry(np.nan)), Y, "NaN"),
+    "one class": (X, np.ones(6, dtype=int), r"\by\b.*class"),
+    "flat X": (X[:, 0], Y, "2D array"),
+    "three-dimensional X": (X[None], Y, "dim"),
+    "no rows": (X[:0], Y[:0], "0 sample"),
+    "no columns": (X[:, :0], Y, "0 feature"),
+    "one row": (X[:1], Y[:1], "class|sample"),
+    "unequal lengths": (X, Y[:5], "inconsistent numbers of samples"),
+    "text": (np.full((6, 2), "a"), Y, "convert|numeric"),
+    "complex": (X + 1j, Y, "[Cc]omplex"),
+    "continuous y": (X, X[:, 0] + 0.25, r"[Uu]nknown label type|continuous"),
+    "missing y": (X, np.array([0, 1, np.nan, 0, 0, 1]), r"\by\b.*NaN"),
+    "two columns of y": (X, np.column_stack([Y, Y]), r"\by\b"),
+    "mixed y": (X, np.array([0, "a", 1, 0, "a", 1], dtype=object), "[Ll]abel|type"),
+    "no y": (X, None, r"\by\b"),
+}
+
+
+@pytest.mark.parametrize(("data", "labels", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data(data, labels, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        classifier().fit(data, labels)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [np.full(6, np.nan), [1, 1, 1, 1, 1, np.inf], [-1, 1, 1, 1, 1, 1], np.ones(5), np.ones((6, 2)),
+     np.zeros(6), ["a"] * 6, np.ones(6) + 1j],
+    ids=["nan", "inf", "negative", "short", "2-d", "zero", "text", "complex"],
+)  # fmt: skip
+def test_bad_weights(weight):
+    with pytest.raises(ValueError, match="sample_weight"):
+        classifier().fit(X, Y, sample_weight=weight)
+
+
+def test_one_class_left_after_weights():
+    with pytest.raises(ValueError, match=r"\by\b.*class"):
+        classifier().fit(X, Y, sample_weight=Y)
+
+
+def test_bad_points_to_predict():
+    clf = classifier().fit(X, Y)
+    for new, message in [
+        (X[:, :1], "features"), (X[0], "2D"), (with_entry(np.nan), "NaN"), (X[:0], "0 sample")
+    ]:  # fmt: skip
+        for method in (clf.predict, clf.predict_proba, clf.decision_function, clf.sample_proba):
+            with pytest.raises(ValueError, match=message):
+                method(new)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, "two"])
+def test_bad_numbers_of_samples(n_samples):
+    with pytest.raises((ValueError, TypeError), match="n_samples"):
+        classifier().fit(X, Y).sample_proba(X, n_samples)
+
+
+@pytest.mark.parametrize("i", [1, -1, 0.5, "a", None])
+def test_bad_numbers_of_machines(i):
+    with pytest.raises((ValueError, TypeError), match=r"\bi\b"):
+        classifier().fit(X, Y).posterior(i)
+
+
+def test_not_fitted():
+    clf = classifier()
+    for call in (clf.predict, clf.predict_proba, clf.decision_function, clf.sample_proba):
+        with pytest.raises(NotFittedError):
+            call(X)
+    for call in (clf.posterior, clf.compress):
+        with pytest.raises(NotFittedError):
+            call()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("size", [1e200, 1e-160, 1e-200])
+@pytest.mark.parametrize("gamma", ["scale", 1.0])
+def test_huge_and_tiny_values(kernel, size, gamma):
+    try:
+        clf = classifier(kernel=kernel, gamma=gamma).fit(size * X, Y)
+    except ValueError as error:
+        names(error, "features", "gamma")
+        return
+    assert np.all(np.isfinite(clf.dual_coef_))
+    assert np.all(np.isfinite(clf.predict_proba(size * X)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
+def test_huge_values_to_predict(kernel, layout, dtype):
+    clf = classifier(kernel=kernel).fit(layout(X.astype(dtype)), Y)
+    for size in (1e30, 1e200):
+        try:
+            p = clf.predict_proba(size * X)
+        except ValueError as error:
+            names(error, "X", "features")
+            continue
+        assert np.all(np.isfinite(p))
+
+
+def test_degrees_that_are_no_whole_numbers():
+    for degree in (0.5, 2.5):
+        with pytest.raises(ValueError, match="degree"):
+            classifier(kernel="poly", degree=degree, coef0=0.0).fit(X, Y)
+
+
+def test_bad_gram_matrices():
+    K = X @ X.T + 1
+    for wrong, message in [
+        (K[:, :4], "square"), (sp.csr_matrix(K), "[Ss]parse|dense"),
+        (K + np.triu(np.ones_like(K)), "symmetric"), (-K, "positive semi-definite"),
+        (1 - np.eye(6), "positive semi-definite|origin"),
+    ]:  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=message):
+            classifier(kernel="precomputed", bias=0).fit(wrong, Y)
+    clf = classifier(kernel="precomputed").fit(K, Y)
+    with pytest.raises(ValueError, match="features"):
+        clf.predict(K[:, :4])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [(lambda A, B: A @ B.T - 100, "positive semi-definite"), (lambda A, _: A, "shape"),
+     (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN"), (lambda _, __: "text", "kernel"),
+     (lambda A, B: sp.csr_matrix(A @ B.T), "kernel"), (lambda _, __: None, "kernel")],
+    ids=["indefinite", "shape", "nan", "text", "sparse", "none"],
+)  # fmt: skip
+def test_bad_callables(kernel, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        classifier(kernel=kernel, bias=0).fit(X, Y)
+
+
+def test_points_at_the_origin_are_named():
+    with pytest.raises(ValueError, match=r"rows \[3\].*bias"):
+        classifier(kernel="linear", bias=0).fit(np.where(np.arange(6)[:, None] == 3, 0, X), Y)
+
+
+def test_contradictory_rows_are_named():
+    rows, labels = np.vstack([X[:4], X[1:2], X[4:]]), [0, 1, 1, 0, 0, 0, 1]  # rows 1 and 4
+    with pytest.raises(EmptyVersionSpaceError, match=r"\[1, 4\].*softness > 0") as caught:
+        classifier(softness=0).fit(rows, labels)
+    np.testing.assert_array_equal(caught.value.points, [1, 4])
+    clf = classifier().fit(rows, labels)  # softness makes room for both
+    assert np.all(np.isfinite(clf.predict_proba(rows)))
+
+
+def test_xor_is_named_with_a_linear_kernel():
+    rows = np.array([[1.0, 0], [0, 0], [0, 0], [1, 1], [0, 1]])
+    labels = np.array([1, 0, 0, 0, 1])
+    with pytest.raises(EmptyVersionSpaceError, match="4 training points") as caught:
+        classifier(kernel="linear", softness=0).fit(rows, labels)
+    assert sorted(caught.value.points) == [0, 1, 3, 4]
+    assert str(list(map(int, caught.value.points))) in str(caught.value)
+    clf = classifier(softness=0, gamma=1.0).fit(rows, labels)
+    np.testing.assert_array_equal(clf.predict(rows), labels)
+
+
+def test_named_rows_do_contradict_each_other():
+    rows, labels = load_iris(return_X_y=True)  # classes 1 and 2 overlap for a plane
+    with pytest.raises(EmptyVersionSpaceError, match="class 1 against the rest") as caught:
+        classifier(kernel="linear", softness=0).fit(rows, labels)
+    part = caught.value.points
+    assert len(part) < 10
+    assert set(labels[part] == 1) == {True, False}
+    with pytest.raises(EmptyVersionSpaceError):
+        classifier(kernel="linear", softness=0).fit(rows[part], labels[part] == 1)
+
+
+def test_vote_says_how_much_memory_it_needs():
+    rows, labels = make_classification(400, random_state=0)
+    with pytest.raises(ValueError, match=r"decision='vote'.*MB.*cache_size"):
+        classifier(decision="vote", cache_size=1).fit(rows, labels)
+
+
+def test_a_warning_about_very_different_scales():
+    rows, labels = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match=r"scales.*StandardScaler"):
+        classifier().fit(rows * [1.0, 1e-4, 1e4, 1.0], labels)
+
+
+def test_no_warning_about_ordinary_data():
+    for rows, labels in (load_iris(return_X_y=True), load_digits(return_X_y=True), images()):
+        for layout in (np.asarray, sp.csr_matrix):
+            classifier(n_draws=1).fit(layout(rows), labels)  # a warning is an error here
+
+
+def images():
+    """Bright blobs on black, as on handwritten digits: the border is almost never lit."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=300)
+    center = 13.5 + rng.normal(size=(300, 2)) * [2, 2]
+    grid = np.arange(28)
+    across = np.exp(-0.5 * ((grid - center[:, :1]) / (2 + 3 * labels[:, None])) ** 2)
+    down = np.exp(-0.5 * ((grid - center[:, 1:]) / 5) ** 2)
+    return np.floor(255 * across[:, :, None] * down[:, None, :]).reshape(300, -1), labels
+
+
+def test_a_warning_when_runs_do_not_converge():
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.normal(size=(60, 1)), axis=0)
+    labels = np.arange(60) % 2  # separable, with margins beyond any patience
+    with pytest.warns(ConvergenceWarning, match=r"\d+ of \d+ .*runs.*training points"):
+        clf = classifier(softness=1e-6, gamma=0.5).fit(rows, labels)
+    assert np.all(np.isfinite(clf.predict_proba(rows)))

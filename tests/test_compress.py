@@ -1,0 +1,142 @@
+"""Fewer support points for the same decisions, within the stated tolerance everywhere."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_iris
+
+from bayespoint import BayesPointClassifier
+
+SETTINGS = {"n_draws": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:900], y[:900], X[900:]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    return BayesPointClassifier(**SETTINGS).fit(*digits[:2])
+
+
+def everywhere(X):
+    """Fresh points: at the data, near it, far away, at zero and along one axis."""
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(300, X.shape[1]))
+    near = X[rng.integers(len(X), size=300)] + np.repeat([0.1, 3.0, 300.0], 100)[:, None] * noise
+    return np.vstack([X, near, np.zeros_like(X[:1]), 1e5 * np.eye(X.shape[1])])
+
+
+def largest_change(clf, small, X):
+    return np.max(np.abs(clf.decision_function(X) - small.decision_function(X)))
+
+
+@pytest.mark.parametrize("tol", [0.1, 0.01, 1e-3])
+def test_decisions_change_by_at_most_the_tolerance(digits, fitted, tol):
+    small = fitted.compress(tol)
+    assert isinstance(small, BayesPointClassifier)
+    assert len(small.support_) < len(fitted.support_) or tol < 0.01
+    assert largest_change(fitted, small, everywhere(digits[2])) <= tol
+    assert small.dual_coef_.shape == (10, len(small.support_))
+    np.testing.assert_array_equal(small.support_vectors_, digits[0][small.support_])
+    assert set(small.support_) <= set(fitted.support_)
+
+
+def test_fewer_points_for_a_wider_tolerance(fitted):
+    sizes = [len(fitted.compress(tol).support_) for tol in (0.2, 0.05, 0.01)]
+    assert sizes[0] < sizes[1] < sizes[2] < len(fitted.support_)
+    assert len(fitted.compress().support_) == sizes[2]  # the default
+
+
+def test_the_original_stays_as_it_was(digits, fitted):
+    before = fitted.dual_coef_.copy(), fitted.predict_proba(digits[2])
+    small = fitted.compress(0.05)
+    np.testing.assert_array_equal(fitted.dual_coef_, before[0])
+    np.testing.assert_array_equal(fitted.predict_proba(digits[2]), before[1])
+    assert small.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(small.classes_, fitted.classes_)
+    assert fitted.posterior(0).coef.shape[0] == 20
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("layout", [np.asarray, np.float32, sp.csr_matrix])
+def test_every_kernel_and_layout(kernel, normalize, layout):
+    X, y = load_iris(return_X_y=True)
+    clf = BayesPointClassifier(
+        kernel, normalize_kernel=normalize, class_weight="balanced", **SETTINGS
+    ).fit(layout(X), y)
+    small = clf.compress(0.1)
+    new = everywhere(X)
+    assert len(small.support_) < len(clf.support_)
+    assert largest_change(clf, small, new) <= 0.1
+    assert np.all(np.isfinite(small.predict_proba(new)))
+
+
+def test_a_linear_machine_needs_no_more_points_than_dimensions():
+    X, y = load_iris(return_X_y=True)
+    clf = BayesPointClassifier("linear", **SETTINGS).fit(X, y)
+    small = clf.compress(1e-5)
+    assert len(small.support_) <= 5  # four features and the bias
+    assert largest_change(clf, small, everywhere(X)) <= 1e-5
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("tol", [0.05, 1e-4])
+def test_single_precision_keeps_the_tolerance(kernel, tol):
+    X, y = load_iris(return_X_y=True)
+    X = X.astype(np.float32)
+    clf = BayesPointClassifier(kernel, **SETTINGS).fit(X, y)
+    small = clf.compress(tol)
+    assert largest_change(clf, small, everywhere(X)) <= tol
+    if tol > 1e-2:
+        assert len(small.support_) < len(clf.support_)
+
+
+def test_two_classes_and_twice(digits):
+    X, y, new = digits
+    clf = BayesPointClassifier(**SETTINGS).fit(X, y % 2 == 0)
+    once = clf.compress(0.01)
+    twice = once.compress(0.05)
+    assert len(twice.support_) < len(once.support_)
+    assert largest_change(clf, once, new) <= 0.01
+    assert largest_change(once, twice, new) <= 0.05
+    assert twice.decision_function(new).shape == (len(new),)
+
+
+def test_a_tolerance_that_cannot_be_met_keeps_every_point(digits, fitted):
+    small = fitted.compress(1e-14)
+    assert largest_change(fitted, small, digits[2]) <= 1e-12
+    assert len(small.support_) <= len(fitted.support_)
+
+
+@pytest.mark.parametrize("tol", [2.0, 1e6])
+def test_a_tolerance_beyond_all_outputs(digits, fitted, tol):
+    small = fitted.compress(tol)
+    assert largest_change(fitted, small, digits[2]) <= tol
+    assert np.all(np.isfinite(small.predict_proba(digits[2])))
+
+
+def test_nothing_left_to_draw_from(digits, fitted):
+    small = fitted.compress(0.05)
+    for call in (lambda: small.posterior(0), lambda: small.sample_proba(digits[2])):
+        with pytest.raises(ValueError, match="compressed"):
+            call()
+
+
+def test_refuses_what_depends_on_all_points():
+    X, y = load_iris(return_X_y=True)
+    vote = BayesPointClassifier(decision="vote", **SETTINGS).fit(X, y)
+    with pytest.raises(ValueError, match="decision='bayes_point'"):
+        vote.compress()
+    given = BayesPointClassifier("precomputed", **SETTINGS).fit(X @ X.T, y)
+    with pytest.raises(ValueError, match="precomputed"):
+        given.compress()
+
+
+@pytest.mark.parametrize("tol", [0, -1.0, np.nan, "small", None])
+def test_bad_tolerances(fitted, tol):
+    with pytest.raises(ValueError, match="tol must be"):
+        fitted.compress(tol)

@@ -1,0 +1,59 @@
+"""Threads beside single-threaded BLAS: limits that are lifted, work that is waited for."""
+
+import _thread
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_info
+
+from bayespoint.threads import open_threads
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_after():
+    def n_blas_threads():
+        return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+
+    before = n_blas_threads()
+    with open_threads(2):
+        assert set(n_blas_threads()) == {1}
+    assert n_blas_threads() == before
+    with pytest.raises(KeyboardInterrupt), open_threads(2):
+        raise KeyboardInterrupt
+    assert n_blas_threads() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_results_come_back_in_order(n_threads):
+    with open_threads(n_threads) as threads:
+        assert threads.each(lambda i: i * i, range(20)) == [i * i for i in range(20)]
+
+
+@pytest.mark.parametrize("where", ["a worker", "the caller that waits", "the caller that starts"])
+def test_no_work_goes_on_behind_an_interrupt(where):
+    # What is still running would write into rows and outputs that the caller goes on to use.
+    running, finished = threading.Event(), []
+
+    def work(argument):
+        if argument == "long":
+            running.set()
+            time.sleep(0.3)
+            finished.append(argument)
+        elif where == "a worker":
+            raise KeyboardInterrupt
+        else:
+            time.sleep(0.1)  # until the caller waits for results
+            _thread.interrupt_main()
+
+    def arguments():
+        yield "long"
+        running.wait()
+        if where == "the caller that starts":
+            raise KeyboardInterrupt
+        yield "interrupt"
+
+    with open_threads(2) as threads:
+        with pytest.raises(KeyboardInterrupt):
+            threads.each(work, arguments())
+        assert finished == ["long"]
+        assert threads.each(str, [1, 2]) == ["1", "2"]
