@@ -422,8 +422,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        outputs = self.decision_function(X)
-        best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(int)
+        best = decisions.winners(self.decision_function(X))
         return self.classes_[best]
 
     def predict_proba(self, X):

@@ -27,8 +27,22 @@ def shift_outputs(outputs, kappa, log_weight):
 def link(outputs, kappa):
     """Probabilities from outputs: Phi(kappa f) for two classes, softmax(kappa f) for more."""
     if outputs.ndim == 2:
-        return softmax(kappa * outputs, axis=1)
-    return np.exp(np.column_stack([log_ndtr(-kappa * outputs), log_ndtr(kappa * outputs)]))
+        return _agreeing(softmax(kappa * outputs, axis=1), outputs)
+    log_p = np.column_stack([log_ndtr(-kappa * outputs), log_ndtr(kappa * outputs)])
+    return _agreeing(np.exp(log_p), outputs)
+
+
+def winners(outputs):
+    """Index of the class that outputs decide for."""
+    return outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.int64)
+
+
+def _agreeing(p, outputs):
+    """Break ties that rounding made among probabilities in favour of the largest output."""
+    best = winners(outputs)
+    tied = np.flatnonzero(p.argmax(axis=1) != best)
+    p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 1)
+    return p
 
 
 def fit_link(outputs, label, weight):
@@ -117,5 +131,5 @@ def log_odds(log_p):
 def probability_from_odds(odds):
     """Inverse of `log_odds`."""
     if odds.ndim == 2:
-        return np.exp(odds)
-    return np.column_stack([expit(-odds), expit(odds)])
+        return _agreeing(np.exp(odds), odds)
+    return _agreeing(np.column_stack([expit(-odds), expit(odds)]), odds)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from bayespoint.kernels import BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_ROWS, some_of
+from bayespoint.kernels import BLOCK_FEATURES, BLOCK_ROWS, aligned_empty, block_columns, some_of
 from bayespoint.threads import Threads
 
 # A fit is announced as large when its kernel rows may take this many seconds.
@@ -57,7 +57,7 @@ class GramRows:
         row_bytes = n_points * points.X.dtype.itemsize
         capacity = min(n_points, max(cache_bytes // row_bytes, BLOCK_ROWS))
         self.cache_bytes = cache_bytes
-        self.store = np.empty((capacity, n_points), dtype=points.X.dtype)
+        self.store = aligned_empty((capacity, n_points), points.X.dtype)
         self.slot_of_row = np.full(n_points, -1, dtype=np.int32)
         self.row_in_slot = np.full(capacity, -1, dtype=np.int32)
         self.last_used = np.full(capacity, -1, dtype=np.int64)
@@ -75,7 +75,10 @@ class GramRows:
         present = wanted[self.slot_of_row[wanted] >= 0]
         missing = wanted[self.slot_of_row[wanted] < 0]
         self.last_used[self.slot_of_row[present]] = self.clock
-        slots = np.argsort(self.last_used, kind="stable")[: len(missing)]
+        if not len(missing):
+            return
+        age = self.last_used * len(self.store) + np.arange(len(self.store))  # no ties
+        slots = np.argpartition(age, len(missing) - 1)[: len(missing)]
         for start in range(0, len(missing), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             self._compute(missing[part], slots[part])
@@ -90,9 +93,9 @@ class GramRows:
         def fill(first):
             block = self.kernel.block(panel, self.points, first)[: len(rows)]
             self._check(block, rows, first)
-            self.store[slots, first : first + BLOCK_COLUMNS] = block
+            self.store[slots, first : first + block.shape[1]] = block
 
-        self.threads.each(fill, range(0, len(self), BLOCK_COLUMNS))
+        self.threads.each(fill, range(0, len(self), block_columns(len(self))))
         self.row_in_slot[slots] = rows
         self.slot_of_row[rows] = slots
         self.n_computed += len(rows)
@@ -102,7 +105,7 @@ class GramRows:
         if not (callable(self.kernel.name) or self.kernel.name == "precomputed"):
             return
         length = self.points.length
-        bound = np.outer(length[rows], length[first : first + BLOCK_COLUMNS])
+        bound = np.outer(length[rows], length[first : first + block.shape[1]])
         wrong = np.abs(block) > (1 + CAUCHY_SCHWARZ_SLACK) * bound
         if np.any(wrong):
             raise ValueError(
@@ -188,7 +191,7 @@ def apply_kernel(kernel, left, right, coef, threads):
         stop = min(start + BLOCK_ROWS, len(left))
         panel = kernel.panel(left, np.arange(start, stop))
         total = np.zeros((BLOCK_ROWS, padded))
-        for first in range(0, len(right), BLOCK_COLUMNS):
+        for first in range(0, len(right), block_columns(len(right))):
             block = kernel.block(panel, right, first)
             for k in range(0, block.shape[1], BLOCK_FEATURES):
                 part = block[:, k : k + BLOCK_FEATURES]

@@ -21,8 +21,14 @@ KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
 # many threads BLAS uses (measured with OpenBLAS: ragged edges change bits, and so does the number
 # of threads from 400 features on).
 BLOCK_ROWS = 128
-BLOCK_COLUMNS = 512
 BLOCK_FEATURES = 256
+COLUMN_TILE = 512
+MAX_BLOCK_COLUMNS = 2048
+
+# Callables, too, get full tiles: many are products inside.
+CALLABLE_TILE = 64
+
+CACHE_LINE = 64  # bytes
 
 # Below this share of non-zeros a loop over non-zeros beats a dense product.
 SPARSE_DENSITY = 0.35
@@ -58,6 +64,11 @@ class Points:
     def _with_each(self, change):
         fields: Any = {name: f if f is None else change(f) for name, f in vars(self).items()}
         return Points(**fields)
+
+
+def block_columns(n_points):
+    """Columns of a block: full tiles, fewer of them where there are few points."""
+    return min(max(1, -(-n_points // COLUMN_TILE)) * COLUMN_TILE, MAX_BLOCK_COLUMNS)
 
 
 class Kernel:
@@ -113,7 +124,7 @@ class Kernel:
         if self.name == "rbf" and not sparse:
             self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         if self.name == "rbf" and X.dtype == np.float32:
-            squared = _squared_norms(self._laid_out(X)).max(initial=0.0)
+            squared = _squared_norms(X if sparse else X - self.center_).max(initial=0.0)
             if self.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
                 self.layout_ += ", double"
         return self
@@ -163,11 +174,9 @@ class Kernel:
         values = np.empty((len(left), len(right)), dtype=left.X.dtype)
         for start in range(0, len(left), BLOCK_ROWS):
             panel = kernel.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
-            for first in range(0, len(right), BLOCK_COLUMNS):
-                block = kernel.block(panel, right, first)
-                values[start : start + BLOCK_ROWS, first : first + BLOCK_COLUMNS] = block[
-                    : len(left) - start
-                ]
+            for first in range(0, len(right), block_columns(len(right))):
+                block = kernel.block(panel, right, first)[: len(left) - start]
+                values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
     def panel(self, points, index):
@@ -176,17 +185,19 @@ class Kernel:
         gathered = points.X[padded]
         dense_bytes = BLOCK_ROWS * gathered.shape[1] * gathered.dtype.itemsize
         if self.uses_products and sp.issparse(gathered) and dense_bytes <= DENSE_PANEL_BYTES:
-            gathered = np.ascontiguousarray(gathered.toarray().T)
+            transposed = aligned_empty((gathered.shape[1], BLOCK_ROWS), gathered.dtype)
+            transposed[:] = gathered.toarray().T
+            gathered = transposed
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
         scale = None if points.scale is None else points.scale[padded]
         return _Panel(gathered, squared_norm, scale)
 
     def block(self, panel, points, first):
-        """Kernel values of a panel's rows and points ``first`` to ``first + BLOCK_COLUMNS``.
+        """Kernel values of a panel's rows and `block_columns` points from ``first`` on.
 
         The rows that pad the panel are there, too.
         """
-        columns = slice(first, min(first + BLOCK_COLUMNS, len(points)))
+        columns = slice(first, min(first + block_columns(len(points)), len(points)))
         values = self._raw_block(panel, points, columns)
         if self.bias:
             values += self.bias
@@ -199,7 +210,10 @@ class Kernel:
         if self.name == "precomputed":
             return panel.X[:, columns].copy()
         if callable(self.name):
-            return self._call(panel.X, points.X[columns])
+            n_columns = columns.stop - columns.start
+            padding = np.full(-n_columns % CALLABLE_TILE, columns.stop - 1)
+            padded = np.concatenate([np.arange(columns.start, columns.stop), padding])
+            return self._call(panel.X, points.X[padded])[:, :n_columns]
         if self.name == "laplacian":
             return _laplacian(panel.X, points.X[columns], self.gamma)
         values = _products(panel, points, columns)
@@ -211,7 +225,8 @@ class Kernel:
             values *= -self.gamma
             np.exp(values, out=values)
         elif self.name == "poly":
-            values *= self.gamma
+            if self.gamma != 1:
+                values *= self.gamma
             values += self.coef0
             values = _power(values, self.degree)
         return values
@@ -252,6 +267,14 @@ class _Panel(NamedTuple):
     scale: np.ndarray | None
 
 
+def aligned_empty(shape, dtype):
+    """Array at the start of a cache line: vector loops over it are up to a third faster."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + n_bytes].view(dtype).reshape(shape)
+
+
 def _products(panel, points, columns):
     """Inner products of the panel's rows with some points, in tiles of one fixed size."""
     n_columns = columns.stop - columns.start
@@ -261,12 +284,13 @@ def _products(panel, points, columns):
         from bayespoint._kernels.sparse_products import sparse_products
 
         X = points.X
-        products = np.empty((n_columns, panel.X.shape[1]), dtype=X.dtype)
+        products = np.empty((n_columns, BLOCK_ROWS), dtype=X.dtype)
         sparse_products(X.indptr, X.indices, X.data, columns.start, panel.X, products)
         return np.ascontiguousarray(products.T)
     chunk = points.X[columns]
-    if n_columns < BLOCK_COLUMNS:
-        padded = np.zeros((BLOCK_COLUMNS, chunk.shape[1]), dtype=chunk.dtype)
+    width = block_columns(len(points))
+    if n_columns < width:
+        padded = np.zeros((width, chunk.shape[1]), dtype=chunk.dtype)
         padded[:n_columns] = chunk
         chunk = padded
     products = panel.X[:, :BLOCK_FEATURES] @ chunk[:, :BLOCK_FEATURES].T
@@ -312,7 +336,7 @@ def scale_gamma(X, weight):
             square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
             variance = share @ square - mean * mean
         else:  # a few rows at a time: no copy of X in float64
-            parts = (X[s : s + BLOCK_COLUMNS] - mean for s in range(0, len(X), BLOCK_COLUMNS))
+            parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
             variance = share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
     if not np.isfinite(variance):
         raise ValueError(

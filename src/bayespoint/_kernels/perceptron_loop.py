@@ -69,19 +69,21 @@ def advance(
 
 
 @jit
-def look_ahead(order, target, slack, output, position, slot_of_row, found):
-    """Fill ``found`` with the next points in visiting order that look like mistakes now.
+def look_ahead(runs, orders, n_machines, targets, slack, outputs, cursors, slot_of_row, found):
+    """Fill ``found[k]`` with the next points of run k that look like mistakes now.
 
-    Only points whose row is missing count. Returns how many were found. The first is the
-    row the run waits for; the others are guesses that keep the matrix products wide.
+    Only points whose row is missing count; what stays unfilled is -1. The first is the row the
+    run waits for; the others are guesses that keep the matrix products wide.
     """
-    n_visited = order.size
-    n_found = 0
-    for k in range(n_visited):
-        i = order[(position + k) % n_visited]
-        if target[i] * output[i] <= slack[i] and slot_of_row[i] < 0:
-            found[n_found] = i
-            n_found += 1
-            if n_found == found.size:
-                break
-    return n_found
+    found[:] = -1
+    for k in range(runs.size):
+        order, target = orders[runs[k] // n_machines], targets[runs[k] % n_machines]
+        output, position = outputs[runs[k]], cursors[runs[k], POSITION]
+        n_found = 0
+        for step in range(order.size):
+            i = order[(position + step) % order.size]
+            if target[i] * output[i] <= slack[i] and slot_of_row[i] < 0:
+                found[k, n_found] = i
+                n_found += 1
+                if n_found == found.shape[1]:
+                    break

@@ -12,13 +12,13 @@ LANES = 128
 def sparse_products(indptr, indices, data, first, block, products):
     """``products[j, w] = <x_(first + j), block[:, w]>`` for CSR points x and `LANES` columns.
 
-    One pass over the non-zeros of each point, eight at a time so that a row of sums is read and
+    One pass over the non-zeros of each point, eight at a time so that the sums are read and
     written once for eight products. Every product is summed in the same order whatever else the
     block holds, so a row of the Gram matrix never depends on the rows computed beside it. On
     MNIST this runs at the speed of the second-level cache.
     """
+    total = np.empty(LANES, dtype=data.dtype)
     for j in range(products.shape[0]):
-        total = products[j]
         for w in range(LANES):
             total[w] = 0
         p, end = indptr[first + j], indptr[first + j + 1]
@@ -39,6 +39,8 @@ def sparse_products(indptr, indices, data, first, block, products):
             for w in range(LANES):
                 total[w] += v0 * b0[w]
             p += 1
+        for w in range(LANES):
+            products[j, w] = total[w]
 
 
 @jit

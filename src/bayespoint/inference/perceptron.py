@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint.budget import Budget
 from bayespoint.ensemble import Ensemble
-from bayespoint.kernels import BLOCK_ROWS
+from bayespoint.kernels import BLOCK_ROWS, aligned_empty
 from bayespoint.threads import open_threads
 from bayespoint.validation import check_number, check_positive_integer, check_seed
 from bayespoint.version_space import EmptyVersionSpaceError
@@ -209,9 +209,11 @@ def _new_wave(targets, orders):
 
     cursors = np.zeros((n_runs, CURSOR_SIZE), dtype=np.int64)
     cursors[:, WANTED] = PAUSED
+    outputs = aligned_empty((n_runs, n_points), np.float64)
+    outputs[:] = 0
     return _Wave(
         orders=np.array(orders, dtype=np.int32),
-        outputs=np.zeros((n_runs, n_points)),
+        outputs=outputs,
         counts=np.zeros((n_runs, n_points), dtype=np.int32),
         cursors=cursors,
     )
@@ -251,20 +253,17 @@ def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress):
 
 def _wishes(wave, targets, stalled, rows):
     """Rows to compute: those that runs wait for, then likely ones to fill the block."""
-    from bayespoint._kernels.perceptron_loop import POSITION, WANTED, look_ahead
+    from bayespoint._kernels.perceptron_loop import WANTED, look_ahead
 
     wanted = _unique_in_order(wave.cursors[stalled, WANTED])
-    n_machines, slack = len(targets), _slack(rows)
     if len(wanted) >= BLOCK_ROWS:  # full blocks only: who waits a round longer loses nothing
         return wanted[: len(wanted) // BLOCK_ROWS * BLOCK_ROWS]
     free = BLOCK_ROWS - len(wanted)
     found = np.empty((len(stalled), 1 + -(-free // len(stalled))), dtype=np.int64)
-    found[:] = -1
-    for k, run in enumerate(stalled):
-        look_ahead(
-            wave.orders[run // n_machines], targets[run % n_machines], slack, wave.outputs[run],
-            wave.cursors[run, POSITION], rows.slot_of_row, found[k],
-        )  # fmt: skip
+    look_ahead(
+        stalled, wave.orders, len(targets), targets, _slack(rows), wave.outputs, wave.cursors,
+        rows.slot_of_row, found,
+    )  # fmt: skip
     guesses = found.T.ravel()
     return _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))[:BLOCK_ROWS]
 
