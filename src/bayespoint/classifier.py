@@ -538,7 +538,10 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             )
         kernel, support = self._kernel(), Points(**self._support_)
         with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            kept, coef = compress_machines(kernel, support, self.dual_coef_, tol, threads)
+            kept, coef = compress_machines(
+                kernel, support, self.dual_coef_, tol,
+                cache_bytes=int(self.cache_size * 1e6), threads=threads,
+            )  # fmt: skip
         small = clone(self)
         small.__dict__.update(self.__dict__)
         small._draws_ = None

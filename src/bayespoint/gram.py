@@ -166,6 +166,14 @@ def warn_if_large(rows, order):
         )
 
 
+def kernel_rows(kernel, points, index, threads):
+    """Kernel values of some points (at most a panel of them) with all points."""
+    panel = kernel.panel(points, index)
+    starts = range(0, len(points), block_columns(len(points)))
+    blocks = threads.each(lambda first: kernel.block(panel, points, first), starts)
+    return np.concatenate(blocks, axis=1)[: len(index)]
+
+
 def apply_kernel(kernel, left, right, coef, threads):
     """``K(left, right) @ coef`` in blocks; the matrix K itself never exists.
 
