@@ -27,6 +27,7 @@ from bayespoint.posterior import Posterior
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     canonical,
+    check_fits,
     check_gram,
     check_number,
     check_parameters,
@@ -95,7 +96,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         is below this.
     warm_start : bool, default=False
         Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
-        is taken away if there are more.
+        is taken away if there are more. The seed stays that of the first fit.
     device : {"cpu", "auto"}, default="cpu"
         ("cuda" is not available yet.)
     n_jobs : int, optional
@@ -250,9 +251,10 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         return X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
 
     def _new_kernel(self, distinct, weight):
-        self.gamma_ = self.gamma if self.gamma != "scale" else 1.0
+        self.gamma_ = 1.0 if self.gamma == "scale" else float(self.gamma)
         if self.gamma == "scale" and self.kernel != "precomputed":
             self.gamma_ = scale_gamma(distinct, weight)
+        check_fits(self.gamma_, "gamma", distinct.dtype)
         self.softness_ = float(self.softness)
         self.label_noise_ = 0.0
         self.inference_ = "perceptron"
@@ -283,6 +285,8 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
                 f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
+        if self.decision == "vote":
+            self._check_span(len(rows))
         if self.softness == 0:
             conflicting = contradictions(points)
             if len(conflicting):
@@ -355,14 +359,16 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
         self._support_ = dict(vars(prepared))
 
-    def _span(self, rows):
-        needed = 2 * 8 * len(rows) ** 2 / 1e6
+    def _check_span(self, n_points):
+        needed = 2 * 8 * n_points**2 / 1e6
         if needed > self.cache_size:
             raise ValueError(
-                f"decision='vote' needs {needed:.0f} MB for the span of {len(rows)} training "
+                f"decision='vote' needs {needed:.1f} MB for the span of {n_points} training "
                 f"points; got cache_size={self.cache_size}. Raise cache_size or use "
                 f"decision='bayes_point'."
             )
+
+    def _span(self, rows):
         K = submatrix(rows, np.arange(len(rows)))
         K[np.diag_indices_from(K)] *= 1 + self.softness_
         return decisions.whitener(K, rows.store.dtype)

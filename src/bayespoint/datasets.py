@@ -2,7 +2,8 @@
 
 The folder is named by the environment variable ``BAYESPOINT_DATA``; in it each set has the files
 that its authors published: MNIST's four IDX files in ``mnist/``, USPS as ``usps/zip.train.gz``
-and ``usps/zip.test.gz``.
+and ``usps/zip.test.gz``; covertype is packed as ``covtype/covtype.npz`` (arrays num, wilderness,
+soil, y).
 """
 
 import gzip
@@ -23,12 +24,13 @@ def load(name):
 
     Parameters
     ----------
-    name : {"mnist", "usps"}
+    name : {"covtype", "mnist", "usps"}
 
     Returns
     -------
     X_train, y_train, X_test, y_test : ndarray
-        Features as published: grey values 0 to 255 (mnist), -1 to 1 (usps).
+        Features as published: grey values 0 to 255 (mnist), -1 to 1 (usps). Sets without a
+        split of their own (covtype) give X and y only.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def load(name):
     --------
     >>> from bayespoint import datasets
     >>> sorted(datasets.READERS)
-    ['mnist', 'usps']
+    ['covtype', 'mnist', 'usps']
     """
     if name not in READERS:
         raise ValueError(f"name must be one of {sorted(READERS)}; got {name!r}.")
@@ -60,8 +62,11 @@ def load(name):
 
 
 def _from_openml(name):
-    from sklearn.datasets import fetch_openml
+    from sklearn.datasets import fetch_covtype, fetch_openml
 
+    if name == "covtype":
+        X, y = fetch_covtype(return_X_y=True)
+        return X, y.astype(np.int64) - 1
     # Both are stored as one table, the training rows first.
     data_id, n_train = {"mnist": (554, 60_000), "usps": (41_082, 7_291)}[name]
     X, y = fetch_openml(data_id=data_id, return_X_y=True, as_frame=False, parser="liac-arff")
@@ -95,4 +100,13 @@ def _usps(folder):
     return tuple(parts)
 
 
-READERS = {"mnist": _mnist, "usps": _usps}
+def _covtype(folder):
+    packed = np.load(folder / "covtype" / "covtype.npz", allow_pickle=False)
+    y = packed["y"].astype(np.int64) - 1
+    categories = np.zeros((len(y), 44), dtype=np.int16)
+    categories[np.arange(len(y)), packed["wilderness"]] = 1
+    categories[np.arange(len(y)), 4 + packed["soil"].astype(np.int64)] = 1
+    return np.hstack([packed["num"].astype(np.int16), categories]), y
+
+
+READERS = {"covtype": _covtype, "mnist": _mnist, "usps": _usps}

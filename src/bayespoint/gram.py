@@ -84,6 +84,10 @@ class GramRows:
             self._compute(missing[part], slots[part])
             self.last_used[slots[part]] = self.clock
 
+    def room_beside(self, n_wanted):
+        """Rows that cost nothing more, computed in one block with the wanted ones."""
+        return self.kernel.panel_rows(self.points, n_wanted) - n_wanted
+
     def _compute(self, rows, slots):
         evicted = self.row_in_slot[slots]
         self.slot_of_row[evicted[evicted >= 0]] = -1
@@ -134,6 +138,10 @@ class FullRows:
 
     def ensure(self, wanted):
         """Every row is present."""
+
+    def room_beside(self, n_wanted):  # noqa: ARG002
+        """No row is missing."""
+        return 0
 
 
 def submatrix(rows, index):
@@ -198,7 +206,7 @@ def apply_kernel(kernel, left, right, coef, threads):
     def fill(start):
         stop = min(start + BLOCK_ROWS, len(left))
         panel = kernel.panel(left, np.arange(start, stop))
-        total = np.zeros((BLOCK_ROWS, padded))
+        total = np.zeros((kernel.panel_rows(left, stop - start), padded))
         for first in range(0, len(right), block_columns(len(right))):
             block = kernel.block(panel, right, first)
             for k in range(0, block.shape[1], BLOCK_FEATURES):

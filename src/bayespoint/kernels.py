@@ -179,13 +179,23 @@ class Kernel:
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
+    def panel_rows(self, points, n_wanted):
+        """Rows of a panel for so many wanted ones: narrower ones exist for sparse products."""
+        if not self._loops_over_non_zeros(points) or n_wanted > BLOCK_ROWS // 2:
+            return BLOCK_ROWS
+        return BLOCK_ROWS // 4 if n_wanted <= BLOCK_ROWS // 4 else BLOCK_ROWS // 2
+
+    def _loops_over_non_zeros(self, points):
+        dense_bytes = BLOCK_ROWS * points.X.shape[1] * points.X.dtype.itemsize
+        return self.uses_products and sp.issparse(points.X) and dense_bytes <= DENSE_PANEL_BYTES
+
     def panel(self, points, index):
         """Gather the rows ``index`` of a block, once for all its columns."""
-        padded = np.concatenate([index, np.repeat(index[:1], BLOCK_ROWS - len(index))])
+        n_rows = self.panel_rows(points, len(index))
+        padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
         gathered = points.X[padded]
-        dense_bytes = BLOCK_ROWS * gathered.shape[1] * gathered.dtype.itemsize
-        if self.uses_products and sp.issparse(gathered) and dense_bytes <= DENSE_PANEL_BYTES:
-            transposed = aligned_empty((gathered.shape[1], BLOCK_ROWS), gathered.dtype)
+        if self._loops_over_non_zeros(points):
+            transposed = aligned_empty((gathered.shape[1], n_rows), gathered.dtype)
             transposed[:] = gathered.toarray().T
             gathered = transposed
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
@@ -216,20 +226,40 @@ class Kernel:
             return self._call(panel.X, points.X[padded])[:, :n_columns]
         if self.name == "laplacian":
             return _laplacian(panel.X, points.X[columns], self.gamma)
-        values = _products(panel, points, columns)
+        values = self._polynomial(panel, points, columns)
         if self.name == "rbf":
-            values *= -2.0
-            values += panel.squared_norm[:, None]
-            values += points.squared_norm[columns]
-            np.maximum(values, 0.0, out=values)  # rounding can leave a distance below zero
-            values *= -self.gamma
+            np.minimum(values, 0.0, out=values)  # rounding can leave a distance below zero
             np.exp(values, out=values)
-        elif self.name == "poly":
-            if self.gamma != 1:
-                values *= self.gamma
-            values += self.coef0
-            values = _power(values, self.degree)
         return values
+
+    def _polynomial(self, panel, points, columns):
+        """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential."""
+        dtype, n_columns = points.X.dtype, columns.stop - columns.start
+        factor, degree = 1.0, 1.0
+        row_term = np.zeros(len(panel.squared_norm), dtype)
+        column_term = np.zeros(n_columns, dtype)
+        if self.name == "poly":
+            factor, degree = self.gamma, self.degree
+            row_term += self.coef0
+        elif self.name == "rbf":  # -gamma ||x - x'||²
+            factor = 2 * self.gamma
+            row_term -= self.gamma * panel.squared_norm
+            column_term -= self.gamma * points.squared_norm[columns]
+        whole = degree == int(degree)
+        if sp.issparse(points.X) and not sp.issparse(panel.X):
+            from bayespoint._kernels.sparse_products import sparse_products
+
+            X, values = points.X, np.empty((n_columns, len(row_term)), dtype=dtype)
+            sparse_products(
+                X.indptr, X.indices, X.data, columns.start, panel.X, dtype.type(factor),
+                row_term, column_term, int(degree) if whole else 1, values,
+            )  # fmt: skip
+            return _power(np.ascontiguousarray(values.T), 1 if whole else degree)
+        values = _products(panel, points, columns)
+        values *= factor
+        values += row_term[:, None]
+        values += column_term
+        return _power(values, degree)
 
     def _diagonal(self, X, squared_norm):
         if callable(self.name):
@@ -246,7 +276,8 @@ class Kernel:
     def _call(self, A, B):
         values = self.name(A, B)
         try:
-            values = np.array(values, dtype=A.dtype)
+            with np.errstate(over="ignore"):
+                values = np.array(values, dtype=A.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"kernel(X, Y) must return an array of numbers: {error}") from error
         if values.shape != (A.shape[0], B.shape[0]):
@@ -280,13 +311,6 @@ def _products(panel, points, columns):
     n_columns = columns.stop - columns.start
     if sp.issparse(panel.X):
         return (panel.X @ points.X[columns].T).toarray()
-    if sp.issparse(points.X):
-        from bayespoint._kernels.sparse_products import sparse_products
-
-        X = points.X
-        products = np.empty((n_columns, BLOCK_ROWS), dtype=X.dtype)
-        sparse_products(X.indptr, X.indices, X.data, columns.start, panel.X, products)
-        return np.ascontiguousarray(products.T)
     chunk = points.X[columns]
     width = block_columns(len(points))
     if n_columns < width:
@@ -310,11 +334,14 @@ def _squared_norms(X):
 def _laplacian(A, B, gamma):
     sparse = sp.issparse(A) or sp.issparse(B)
     distance = manhattan_distances(A, B) if sparse else cdist(A, B, "cityblock")
-    return np.exp(-gamma * distance).astype(A.dtype, copy=False)
+    with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
+        return np.exp(-gamma * distance).astype(A.dtype, copy=False)
 
 
 def _power(base, degree):
     """``base ** degree``, by multiplication for whole numbers: faster than numpy's power."""
+    if degree == 1:
+        return base
     if degree != int(degree):
         return np.power(base, base.dtype.type(degree))
     result, square, left = None, base, int(degree)

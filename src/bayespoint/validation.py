@@ -97,6 +97,16 @@ def check_seed(random_state):
         ) from error
 
 
+def check_fits(value, name, dtype):
+    """Refuse a number that is infinite in the precision of the data."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.dtype(dtype).type(value)):
+            raise ValueError(
+                f"{name}={value:.3g} is too large for {dtype}: scale the features, for example "
+                f"with StandardScaler, or pass float64."
+            )
+
+
 def check_weights(sample_weight, n_samples):
     """Return sample weights as an array; refuse negative ones and the wrong number."""
     if sample_weight is None:
@@ -177,10 +187,10 @@ def warn_about_scales(X):
     if X.shape[1] < 2:
         return
     X = X[:: max(1, X.shape[0] // SCALE_ROWS)]
-    if sp.issparse(X):
-        deviation = np.sqrt(mean_variance_axis(X, axis=0)[1])
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sp.issparse(X):
+            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
+        else:
             deviation = X.std(axis=0, dtype=np.float64)
     varying = np.flatnonzero(np.isfinite(deviation) & (deviation > 0))
     if len(varying) < 2:

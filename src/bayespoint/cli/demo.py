@@ -41,6 +41,9 @@ class Held(NamedTuple):
 def run_demo(output, seed=0):
     """Print errors and the rejection table and write the picture."""
     console = Console()
+    if not output.parent.is_dir():
+        typer.echo(f"cannot write --output {output}: there is no folder {output.parent}", err=True)
+        raise typer.Exit(2)
     X, y = load_digits(return_X_y=True)
     console.print(
         f"scikit-learn's digits: {len(X):,} images, 10 classes, {FOLDS}-fold cross-validation "

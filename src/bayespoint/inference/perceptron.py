@@ -245,7 +245,8 @@ def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress):
         state = wave.cursors[active, WANTED]
         active = active[(state != CONVERGED) & (state != EXHAUSTED)]
         stalled = active[wave.cursors[active, WANTED] >= 0]
-        if stalled.size:
+        # As long as some runs can go on, rows wait until they fill a block.
+        if stalled.size and stalled.size in (active.size, max(stalled.size, BLOCK_ROWS)):
             rows.ensure(_wishes(wave, targets, stalled, rows))
         done = start * n_machines + len(wave.outputs) - active.size
         budget.show(done, total * n_machines, f"runs, {rows.n_computed} kernel rows,")
@@ -258,14 +259,17 @@ def _wishes(wave, targets, stalled, rows):
     wanted = _unique_in_order(wave.cursors[stalled, WANTED])
     if len(wanted) >= BLOCK_ROWS:  # full blocks only: who waits a round longer loses nothing
         return wanted[: len(wanted) // BLOCK_ROWS * BLOCK_ROWS]
-    free = BLOCK_ROWS - len(wanted)
+    free = rows.room_beside(len(wanted))
+    if not free:
+        return wanted
     found = np.empty((len(stalled), 1 + -(-free // len(stalled))), dtype=np.int64)
     look_ahead(
         stalled, wave.orders, len(targets), targets, _slack(rows), wave.outputs, wave.cursors,
         rows.slot_of_row, found,
     )  # fmt: skip
     guesses = found.T.ravel()
-    return _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))[:BLOCK_ROWS]
+    wishes = _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))
+    return wishes[: len(wanted) + free]
 
 
 def _slack(rows):
