@@ -19,7 +19,7 @@ def link_points(label, entropy):
     chosen = []
     for c in range(label.max() + 1):
         members = rng.permutation(np.flatnonzero(label == c))
-        chosen.append(members[: int(np.ceil(share * len(members)))])
+        chosen.append(members[: max(1, int(share * len(members)))])
     return np.concatenate(chosen)
 
 

@@ -1,5 +1,7 @@
 """BayesPointClassifier: validate, compute rows, infer, decide."""
 
+from copy import copy
+
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
@@ -51,16 +53,17 @@ DRAW_SETTINGS = ("kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias
 
 
 class BayesPointClassifier(ClassifierMixin, BaseEstimator):
-    """Kernel classifier that averages over all classifiers consistent with the data.
+    """Kernel classifier that averages over many classifiers consistent with the data.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable ``kernel(X, Y)`` returns the array of kernel values.
+        A callable ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it
+        is called from several threads.
     gamma : float or "scale", default="scale"
         Kernel width; "scale" is ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
         ("evidence" is not available yet.)
-    degree : float, default=3
+    degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0
         Constant of the "poly" kernel.
@@ -88,9 +91,11 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
     cache_size : float, default=2000
-        Memory for kernel rows and the state of the runs, in MB.
+        Memory for kernel rows, in MB, at least 128 rows; the runs take up to a quarter of it
+        more.
     max_time : float, optional
-        Seconds after which fitting ends with the draws it has.
+        Seconds after which fitting ends with the draws it has. Fewer runs then share rows, so
+        that some are finished in time; a fit without limit is faster.
     tol : float, default=1e-3
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
         is below this.
@@ -109,7 +114,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_support,)
-        Training rows with a coefficient in some draw.
+        Training rows with a coefficient in some draw; all of them with ``decision="vote"``.
     support_vectors_ : ndarray or csr_matrix of shape (n_support, n_features)
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
@@ -134,8 +139,8 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
 
     For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
     mean of the training diagonal stands in for it: `predict` does not depend on it (unless
-    ``class_weight`` is given), the size of `decision_function` does unless the diagonal is
-    constant.
+    ``class_weight`` or ``decision="vote"`` is given), the size of `decision_function` does unless
+    the diagonal is constant.
 
     Perceptron draws lie in version space but are not uniform on it; see
     `bayespoint.inference.sample_perceptron`.
@@ -202,6 +207,17 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : BayesPointClassifier
         """
+        # Work on a copy: a fit that fails or is refused leaves the model that was there.
+        fitted = copy(self)
+        interrupted = fitted._fit(X, y, sample_weight)
+        self.__dict__.clear()
+        self.__dict__.update(fitted.__dict__)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _fit(self, X, y, sample_weight):
+        """Fit, and return whether Ctrl-C cut it short."""
         check_parameters(self.get_params(deep=False))
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
@@ -215,14 +231,13 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             self._draw(ensemble, rows, points, budget)
             self._keep(ensemble, kernel, distinct, rows, points)
             self._fit_link(kernel, distinct, rows, points, budget)
-        if budget.interrupted:
-            raise KeyboardInterrupt
-        return self
+        return budget.interrupted
 
     def _training_points(self, X, y, sample_weight):
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
+            self, X, y, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
+            order="C",
+        )  # fmt: skip
         check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         if self.kernel == "precomputed":
@@ -241,10 +256,15 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         X = canonical(X)
         points = merge_duplicates(X, label, weight, keep_order=self.kernel == "precomputed")
         self._n_samples_ = X.shape[0]
+        totals = np.bincount(points.label, weights=points.weight)
+        self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
         distinct = self._restricted(X, points.row)
         if self.kernel != "precomputed":
             warn_about_scales(distinct)
         return distinct, points
+
+    def _accepts_sparse(self):
+        return False if self.kernel == "precomputed" else "csr"
 
     def _restricted(self, X, index):
         """Rows of X, or the Gram matrix of these points."""
@@ -308,25 +328,30 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start=True adds draws to those of the last fit, but {changed} changed "
                     f"since then. Set warm_start=False to start anew."
                 )
-            return Ensemble.from_state(self._draws_)
+            if np.all(self._draws_["finished"]):
+                return Ensemble.from_state(self._draws_)
+            return Ensemble(*self._targets(points.label).shape)  # a draw cut short is made anew
         self._settings_: dict = settings
         self._entropy_ = entropy_of(self.random_state)
         return Ensemble(*self._targets(points.label).shape)
 
     def _draw(self, ensemble, rows, points, budget):
         targets = self._targets(points.label)
-        spaces = [VersionSpace(rows, target, self.softness_) for target in targets]
         orders = permutations(len(rows), self._entropy_)
         enough = np.all(ensemble.angle_errors() <= self.tol)
         missing = 0 if enough else max(0, self.n_draws - ensemble.n_draws)
         numbers = range(ensemble.next_number, ensemble.next_number + missing)
         if missing:
             warn_if_large(rows, orders(numbers[0]))
-        names = [f" for class {c!r} against the rest" for c in self.classes_.tolist()]
-        check = conflict_check(spaces, points.row, names if len(targets) > 1 else None)
+        problems = [f" for class {c!r} against the rest" for c in self.classes_.tolist()]
+        check = conflict_check(
+            lambda machine: VersionSpace(rows, targets[machine], self.softness_),
+            points.row, problems if len(targets) > 1 else None,
+        )  # fmt: skip
         for draw in perceptron_draws(
-            rows, targets, spaces[0].ridge, numbers, orders, budget=budget, on_exhausted=check
-        ):
+            rows, targets, self.softness_ * rows.diagonal, numbers, orders, budget=budget,
+            on_exhausted=check,
+        ):  # fmt: skip
             ensemble.add(draw)
             if np.all(ensemble.angle_errors() <= self.tol):
                 break
@@ -338,8 +363,6 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         self._points_row_ = points.row
         self.n_draws_ = ensemble.n_draws
         self.bayes_point_error_ = ensemble.angle_errors()
-        totals = np.bincount(points.label, weights=points.weight)
-        self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
         self._whitener_: np.ndarray | None = None
         bayes_points = ensemble.bayes_points()
         used = np.flatnonzero(np.any(self._draws_["sum_coef"] != 0, axis=0))
@@ -560,8 +583,9 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
     def _validated(self, X):
         check_is_fitted(self)
         X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
+            self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
+            order="C", reset=False,
+        )  # fmt: skip
         return X[:, self.support_] if self.kernel == "precomputed" else canonical(X)
 
     def _outputs(self, X, coef):

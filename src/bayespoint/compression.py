@@ -98,7 +98,7 @@ class _Factor:
                 f"{len(new)} numbers: raise cache_size or tol."
             )
         if stop > self._buffer.shape[1]:
-            grown = np.empty((len(new), max(stop, 2 * start)), order="F")
+            grown = np.empty((len(new), max(stop, min(2 * start, self._most))), order="F")
             grown[:, :start] = self.columns
             self._buffer = grown
         self._buffer[:, start:stop] = new

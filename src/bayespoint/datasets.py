@@ -95,7 +95,8 @@ def _mnist(folder):
 def _usps(folder):
     parts = []
     for part in ("train", "test"):
-        table = np.loadtxt(folder / "usps" / f"zip.{part}.gz")
+        with gzip.open(folder / "usps" / f"zip.{part}.gz", "rt") as file:
+            table = np.loadtxt(file)
         parts += [table[:, 1:], table[:, 0].astype(np.int64)]
     return tuple(parts)
 

@@ -22,6 +22,7 @@ class Ensemble:
         self.sum_output = np.zeros((n_machines, n_points))
         self.numbers = np.empty(0, dtype=np.int64)
         self.violated = np.empty((0, n_machines), dtype=np.int64)
+        self.finished = np.empty(0, dtype=bool)
         self._parts: list[list] = [[] for _ in range(n_machines)]
         self._held = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
 
@@ -33,6 +34,7 @@ class Ensemble:
         ensemble.sum_output = state["sum_output"].copy()
         ensemble.numbers = state["numbers"]
         ensemble.violated = state["violated"]
+        ensemble.finished = state["finished"]
         ensemble._held = list(state["coef"])
         return ensemble
 
@@ -44,6 +46,7 @@ class Ensemble:
             "sum_output": self.sum_output.copy(),
             "numbers": self.numbers,
             "violated": self.violated,
+            "finished": self.finished,
         }
 
     def add(self, draw):
@@ -54,6 +57,7 @@ class Ensemble:
         self.sum_output += draw.outputs
         self.numbers = np.append(self.numbers, draw.number)
         self.violated = np.vstack([self.violated, draw.violated])
+        self.finished = np.append(self.finished, draw.finished)
 
     def coef(self):
         """Draws of each machine: a list of CSR matrices (n_draws, n_points)."""

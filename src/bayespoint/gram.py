@@ -159,14 +159,15 @@ def warn_if_large(rows, order):
     """Time the first block of rows and warn if all of them may take long."""
     if len(rows) < LARGE_FIT_POINTS:
         return
+    rows.ensure(np.asarray(order[:BLOCK_ROWS], dtype=np.int64))  # compiles, on the first fit
     start = time.perf_counter()
-    rows.ensure(np.asarray(order[:BLOCK_ROWS], dtype=np.int64))
+    rows.ensure(np.asarray(order[BLOCK_ROWS : 2 * BLOCK_ROWS], dtype=np.int64))
     seconds = (time.perf_counter() - start) * len(rows) / BLOCK_ROWS
     if seconds > LARGE_FIT_SECONDS:
-        memory = (rows.store.nbytes + (1 + BLOCK_ROWS / len(rows)) * rows.cache_bytes / 4) / 1e6
+        memory = (rows.store.nbytes + rows.cache_bytes / 4) / 1e6
         warnings.warn(
             f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.0f} minutes for "
-            f"kernel rows at the speed of the first ones and {memory:.0f} MB beside the data. "
+            f"kernel rows at the speed of the first ones, {memory:.0f} MB at most beside the data. "
             f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
             f"float32 input make it faster.",
             UserWarning,

@@ -138,7 +138,8 @@ class Kernel:
         diagonal = diagonal + self.bias
         infinite = ~np.isfinite(diagonal)
         if squared_norm is not None:
-            infinite |= ~np.isfinite(squared_norm)
+            with np.errstate(over="ignore"):
+                infinite |= ~np.isfinite(2 * self.gamma * squared_norm)
         if np.any(infinite):
             raise ValueError(
                 f"the kernel overflows {X.dtype} for rows {some_of(infinite)} of X: scale the "

@@ -33,10 +33,6 @@ class DistinctPoints(NamedTuple):
     fingerprint: str
 
 
-class ContradictoryPointsError(ValueError):
-    """Equal inputs carry different labels, which no classifier can agree with."""
-
-
 def merge_duplicates(X, label, weight, *, keep_order=False):
     """Merge equal rows of X that carry the same label; drop rows of weight 0.
 

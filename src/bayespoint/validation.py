@@ -137,7 +137,7 @@ def log_class_weights(class_weight, classes, totals):
                              f"got {class_weight!r}.")  # fmt: skip
         return np.log(totals.sum() / (len(classes) * totals))
     unknown = [key for key in class_weight if key not in classes.tolist()]
-    if unknown:
+    if unknown and any(c not in class_weight for c in classes.tolist()):
         raise ValueError(
             f"class_weight names {unknown[:5]}, which are not among the classes "
             f"{classes[:10].tolist()}; use the labels as they stand in y."

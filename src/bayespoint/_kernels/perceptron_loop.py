@@ -6,6 +6,9 @@ from bayespoint._jit import jit
 POSITION, STREAK, MISTAKES, VISITS, WANTED = range(5)
 CURSOR_SIZE = 5
 
+# Visits that a run looks ahead for rows it may need.
+LOOK_AHEAD = 20_000
+
 # Values of cursor[WANTED] that are not the index of a missing row.
 CONVERGED, PAUSED, EXHAUSTED = -1, -2, -3
 
@@ -13,7 +16,7 @@ CONVERGED, PAUSED, EXHAUSTED = -1, -2, -3
 @jit
 def advance(
     runs, orders, n_machines, targets, rows, slot_of_row, last_used, clock,
-    ridge, slack, outputs, counts, cursors, max_updates, max_visits,
+    ridge, slack, outputs, counts, cursors, max_updates, max_visits, pause_after,
 ):  # fmt: skip
     """Advance each run until it converges, lacks a row, or has made ``max_updates`` updates.
 
@@ -30,9 +33,13 @@ def advance(
         mistakes, visits = cursor[MISTAKES], cursor[VISITS]
         wanted = CONVERGED
         updates = 0
+        pause_at = visits + pause_after
         while streak < n_visited:
+            if visits >= pause_at:
+                wanted = PAUSED
+                break
             i = order[position]
-            if target[i] * output[i] <= slack[i]:
+            if not target[i] * output[i] > slack[i]:  # NaN counts as a mistake
                 slot = slot_of_row[i]
                 if slot < 0:
                     wanted = i
@@ -80,7 +87,7 @@ def look_ahead(runs, orders, n_machines, targets, slack, outputs, cursors, slot_
         order, target = orders[runs[k] // n_machines], targets[runs[k] % n_machines]
         output, position = outputs[runs[k]], cursors[runs[k], POSITION]
         n_found = 0
-        for step in range(order.size):
+        for step in range(min(order.size, LOOK_AHEAD)):
             i = order[(position + step) % order.size]
             if target[i] * output[i] <= slack[i] and slot_of_row[i] < 0:
                 found[k, n_found] = i

@@ -11,11 +11,12 @@ together.
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from bayespoint.budget import Budget
 from bayespoint.ensemble import Ensemble
@@ -36,6 +37,7 @@ STATE_SHARE = 0.25
 
 # Additions between two returns to Python, some 30 ms: Ctrl-C and max_time act at once.
 UPDATE_WORK = 5e7
+VISIT_WORK = 1e7
 
 
 # Outputs within so many units in the last place of k(x, x) count as zero: a tie that rounding
@@ -54,6 +56,7 @@ class Draw(NamedTuple):
     outputs: np.ndarray  # (n_machines, n_points), of the unit vectors
     mistakes: np.ndarray  # (n_machines,)
     violated: np.ndarray  # (n_machines,): visited points left on the wrong side
+    finished: bool = True  # whether every run converged or was given up, rather than cut short
 
 
 class _Wave(NamedTuple):
@@ -125,20 +128,17 @@ def sample_perceptron(
     targets = space.y.astype(np.int8)[None, :]
     order_of_draw = permutations(len(space), entropy_of(random_state))
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        draws = list(
-            perceptron_draws(
-                space.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
-                threads=threads, max_passes=max_passes, on_exhausted=conflict_check([space]),
-            )
-        )  # fmt: skip
+        ensemble, mistakes = Ensemble(1, len(space)), []
+        for draw in perceptron_draws(
+            space.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
+            threads=threads, max_passes=max_passes, on_exhausted=conflict_check(lambda _: space),
+        ):  # fmt: skip
+            ensemble.add(draw)
+            mistakes.append(draw.mistakes[0])
     if budget.interrupted:
         raise KeyboardInterrupt
-    ensemble = Ensemble(1, len(space))
-    for draw in draws:
-        ensemble.add(draw)
     warn_if_violated(ensemble.violated)
-    mistakes = np.array([draw.mistakes[0] for draw in draws])
-    return ensemble.posterior(0, mistakes=mistakes, violated=ensemble.violated[:, 0])
+    return ensemble.posterior(0, mistakes=np.array(mistakes), violated=ensemble.violated[:, 0])
 
 
 def perceptron_draws(
@@ -166,7 +166,7 @@ def perceptron_draws(
         Where runs advance; by default those of the rows.
     max_passes : int
     on_exhausted : callable, optional
-        Called with a machine and its counts when a run is given up, once per call.
+        Called with a machine and its counts when the first run of a machine is given up.
     """
     n_machines, n_points = targets.shape
     in_flight = RUNS_IN_FLIGHT if budget.max_time is None else RUNS_IN_FLIGHT_TIMED
@@ -174,28 +174,34 @@ def perceptron_draws(
     fitting = int(STATE_SHARE * rows.cache_bytes / state_bytes)
     per_wave = max(1, min(in_flight // n_machines, fitting))
     n_yielded = 0
+    checked: set[int] = set()
+    wave: Any = None
+
+    def check(run):
+        machine = int(run) % n_machines
+        if on_exhausted is not None and machine not in checked:
+            checked.add(machine)
+            on_exhausted(machine, wave.counts[run])
+
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
+        wave = None  # its memory, before the next one takes some
         wave = _new_wave(targets, [order_of_draw(number) for number in part])
         try:
             _run(
                 wave, rows, targets, ridge, budget, threads or rows.threads, max_passes,
-                (start, len(numbers)),
+                (start, len(numbers)), check,
             )  # fmt: skip
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
             budget.interrupt()
             if not n_yielded and not np.all(np.any(wave.counts, axis=1)):
                 raise
-        exhausted, finished = _settled(wave, n_machines)
-        if on_exhausted is not None and np.any(exhausted) and not budget.interrupted:
-            run = int(np.flatnonzero(exhausted)[0])
-            on_exhausted(run % n_machines, wave.counts[run])
-            on_exhausted = None
+        finished = _finished(wave, n_machines)
         keep = np.flatnonzero(finished)
         if not len(keep) and not n_yielded:
             keep = _least_violating(wave, targets)
         for k in keep:
-            yield _draw(wave, targets, k, part[k])
+            yield _draw(wave, targets, k, part[k], bool(finished[k]))
             n_yielded += 1
         if budget.spent():
             break
@@ -219,7 +225,7 @@ def _new_wave(targets, orders):
     )
 
 
-def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress):
+def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress, check):
     """Advance all runs of a wave until each has converged or is given up."""
     from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, WANTED, advance
 
@@ -233,20 +239,23 @@ def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress):
         n_steps += 1
         parts = [part for part in np.array_split(active, threads.n_threads) if part.size]
         max_updates = max(1, int(UPDATE_WORK / (n_points * len(parts[0]))))
+        pause_after = max(1, int(VISIT_WORK / len(parts[0])))
 
-        def step(part, max_updates=max_updates):
+        def step(part, max_updates=max_updates, pause_after=pause_after):
             advance(
                 part, wave.orders, n_machines, targets, rows.store, rows.slot_of_row,
                 rows.last_used, rows.clock, ridge, slack, wave.outputs, wave.counts, wave.cursors,
-                max_updates, max_visits,
+                max_updates, max_visits, pause_after,
             )  # fmt: skip
 
         threads.each(step, parts)
         state = wave.cursors[active, WANTED]
+        for run in active[state == EXHAUSTED]:
+            check(run)
         active = active[(state != CONVERGED) & (state != EXHAUSTED)]
         stalled = active[wave.cursors[active, WANTED] >= 0]
         # As long as some runs can go on, rows wait until they fill a block.
-        if stalled.size and stalled.size in (active.size, max(stalled.size, BLOCK_ROWS)):
+        if stalled.size and (stalled.size == active.size or stalled.size >= BLOCK_ROWS):
             rows.ensure(_wishes(wave, targets, stalled, rows))
         done = start * n_machines + len(wave.outputs) - active.size
         budget.show(done, total * n_machines, f"runs, {rows.n_computed} kernel rows,")
@@ -276,14 +285,12 @@ def _slack(rows):
     return TIE_ULPS * np.finfo(rows.store.dtype).eps * rows.diagonal
 
 
-def _settled(wave, n_machines):
-    """Which runs were given up, and which draws are complete."""
+def _finished(wave, n_machines):
+    """Which draws are complete: every run converged or was given up."""
     from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, WANTED
 
-    state = wave.cursors[:, WANTED]
-    exhausted = state == EXHAUSTED
-    finished = (exhausted | (state == CONVERGED)).reshape(-1, n_machines).all(axis=1)
-    return exhausted, finished
+    ended = np.isin(wave.cursors[:, WANTED], (CONVERGED, EXHAUSTED))
+    return ended.reshape(-1, n_machines).all(axis=1)
 
 
 def _least_violating(wave, targets):
@@ -303,13 +310,13 @@ def _n_violated(order, target, output):
     return np.count_nonzero(target[order] * output[order] <= 0)
 
 
-def _draw(wave, targets, k, number):
+def _draw(wave, targets, k, number, finished):
     """Scale the classifiers of draw k of a wave to unit length."""
     from bayespoint._kernels.perceptron_loop import MISTAKES
 
     n_machines = len(targets)
     runs = slice(k * n_machines, (k + 1) * n_machines)
-    outputs, coef = wave.outputs[runs], []
+    outputs, coef = wave.outputs[runs].copy(), []
     for machine in range(n_machines):
         used = np.flatnonzero(wave.counts[runs][machine])
         values = targets[machine][used] * wave.counts[runs][machine][used].astype(np.float64)
@@ -323,15 +330,19 @@ def _draw(wave, targets, k, number):
         coef.append((used, values / norm))
         outputs[machine] /= norm
     violated = [_n_violated(wave.orders[k], *pair) for pair in zip(targets, outputs, strict=True)]
-    return Draw(number, coef, outputs, wave.cursors[runs, MISTAKES].copy(), np.array(violated))
+    mistakes = wave.cursors[runs, MISTAKES].copy()
+    return Draw(number, coef, outputs, mistakes, np.array(violated), finished)
 
 
-def conflict_check(spaces, names=None, problems=None):
+def conflict_check(space_of, names=None, problems=None):
     """Make the ``on_exhausted`` that raises if a certificate shows version space empty."""
 
     def check(machine, counts):
+        space = space_of(machine)
+        if space.softness > 0:  # never empty
+            return
         often = np.argsort(-counts, kind="stable")
-        points = spaces[machine].conflict(often[: np.count_nonzero(counts)])
+        points = space.conflict(often[: np.count_nonzero(counts)])
         if points is not None:
             problem = "" if problems is None else problems[machine]
             raise EmptyVersionSpaceError(points if names is None else names[points], problem)
@@ -345,8 +356,8 @@ def warn_if_violated(violated, stacklevel=3):
         bad = violated[violated > 0]
         warnings.warn(
             f"{len(bad)} of {violated.size} perceptron runs did not converge and leave up to "
-            f"{bad.max()} training points on the wrong side. Raise softness, max_time or "
-            f"max_passes, or scale the features.",
+            f"{bad.max()} training points on the wrong side. Raise softness, allow more time or "
+            f"passes, or scale the features.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
@@ -354,11 +365,9 @@ def warn_if_violated(violated, stacklevel=3):
 
 def entropy_of(random_state):
     """Integer that seeds all orders of a fit, from what scikit-learn takes as random_state."""
-    if random_state is None:
-        return np.random.SeedSequence().entropy
     if isinstance(random_state, int | np.integer):
         return int(random_state)
-    return int(random_state.randint(2**31 - 1))
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def permutations(n_points, entropy):

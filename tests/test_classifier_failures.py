@@ -1,0 +1,57 @@
+"""A fit that fails, is refused or is cut short."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
+
+IRIS, LABELS = load_iris(return_X_y=True)
+
+
+def failing_kernel(A, B):  # noqa: ARG001
+    raise RuntimeError("no kernel today")
+
+
+@pytest.mark.parametrize(
+    ("settings", "X"),
+    [
+        ({"warm_start": True}, IRIS + 1),
+        ({"kernel": failing_kernel}, IRIS + 1),
+        ({"class_weight": {"no such class": 2.0}}, 2 * IRIS),
+        ({"decision": "vote", "cache_size": 0.01}, 2 * IRIS),
+        ({"kernel": "linear", "softness": 0}, IRIS - 3),
+    ],
+)
+def test_a_failed_fit_leaves_the_model_that_was_there(settings, X):
+    clf = BayesPointClassifier(n_draws=3, random_state=0).fit(IRIS, LABELS)
+    before = clf.predict_proba(IRIS)
+    usual = {name: clf.get_params()[name] for name in settings}
+    with pytest.raises((ValueError, RuntimeError)):
+        clf.set_params(**settings).fit(X, LABELS)
+    clf.set_params(**usual)
+    np.testing.assert_array_equal(clf.predict_proba(IRIS), before)
+    assert clf.set_params(warm_start=True, n_draws=5).fit(IRIS, LABELS).n_draws_ == 5
+
+
+def test_a_draw_cut_short_is_made_anew():
+    X, y = make_classification(4000, 20, n_informative=10, random_state=0)
+    clf = BayesPointClassifier(n_draws=3, gamma=1.0, softness=0, tol=0, max_time=1e-6)
+    with pytest.warns(ConvergenceWarning):
+        clf.fit(X, y)
+    assert clf.n_draws_ == 1
+    clf.set_params(warm_start=True, max_time=None).fit(X, y)
+    whole = BayesPointClassifier(**clf.get_params() | {"warm_start": False})
+    assert clf.n_draws_ == 3
+    outputs = clf.predict(X)
+    np.testing.assert_array_equal(outputs, y)
+    assert whole.set_params(random_state=0).fit(X, y).n_draws_ == 3
+
+
+def test_each_class_is_asked_whether_its_version_space_is_empty():
+    # One class can be told from the rest, the other two cannot be told apart.
+    X = np.array([[0.0, 0], [1, 1], [0, 1], [1, 0], [9, 9], [9, 8]])
+    y = np.array([1, 1, 2, 2, 0, 0])
+    with pytest.raises(EmptyVersionSpaceError, match=r"for class [12] against the rest"):
+        BayesPointClassifier("linear", softness=0, n_draws=2).fit(X, y)
