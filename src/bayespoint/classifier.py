@@ -383,7 +383,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         self._support_ = dict(vars(prepared))
 
     def _check_span(self, n_points):
-        needed = 2 * 8 * n_points**2 / 1e6
+        needed = 4 * 8 * n_points**2 / 1e6  # K, its factor, and what the inverse is solved from
         if needed > self.cache_size:
             raise ValueError(
                 f"decision='vote' needs {needed:.1f} MB for the span of {n_points} training "
