@@ -28,6 +28,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cache-size", type=float, default=4000.0, help="MB")
     parser.add_argument("--max-time", type=float, default=120.0, help="seconds for each fit")
+    parser.add_argument("--softness", type=float, default=0.1)
     parser.add_argument("--size", type=int, help="one size only, in this process")
     options = parser.parse_args()
     if options.size:
@@ -46,7 +47,7 @@ def measure(options):
     X_test = np.float32(scaler.transform(np.float32(X[test])))
     clf = BayesPointClassifier(
         n_draws=10, n_jobs=options.threads, cache_size=options.cache_size,
-        max_time=options.max_time, random_state=0,
+        max_time=options.max_time, softness=options.softness, random_state=0,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
