@@ -140,7 +140,8 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
     For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
     mean of the training diagonal stands in for it: `predict` does not depend on it (unless
     ``class_weight`` or ``decision="vote"`` is given), the size of `decision_function` does unless
-    the diagonal is constant.
+    the diagonal is constant. Its points keep the order of the input, so its draws are not those of
+    the same kernel given by name.
 
     Perceptron draws lie in version space but are not uniform on it; see
     `bayespoint.inference.sample_perceptron`.
@@ -310,7 +311,9 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         if self.softness == 0:
             conflicting = contradictions(points)
             if len(conflicting):
-                raise EmptyVersionSpaceError(conflicting, " (equal rows, unequal labels)")
+                raise EmptyVersionSpaceError(
+                    conflicting, " (equal rows, unequal labels)", "leave them out"
+                )
 
     def _targets(self, label):
         """Labels +1 and -1 for each machine: one for two classes, else one a class."""

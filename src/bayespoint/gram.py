@@ -166,7 +166,7 @@ def warn_if_large(rows, order):
     if seconds > LARGE_FIT_SECONDS:
         memory = (rows.store.nbytes + rows.cache_bytes / 4) / 1e6
         warnings.warn(
-            f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.0f} minutes for "
+            f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.1f} min for "
             f"kernel rows at the speed of the first ones, {memory:.0f} MB at most beside the data. "
             f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
             f"float32 input make it faster.",

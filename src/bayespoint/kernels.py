@@ -135,6 +135,7 @@ class Kernel:
         squared_norm = _squared_norms(X) if self.uses_products else None
         if diagonal is None:
             diagonal = self._diagonal(X, squared_norm)
+        negative = diagonal < 0
         diagonal = diagonal + self.bias
         infinite = ~np.isfinite(diagonal)
         if squared_norm is not None:
@@ -145,10 +146,10 @@ class Kernel:
                 f"the kernel overflows {X.dtype} for rows {some_of(infinite)} of X: scale the "
                 f"features (for example with StandardScaler) or lower gamma, degree or coef0."
             )
-        if np.any(diagonal < 0):
+        if np.any(negative):
             raise ValueError(
                 f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
-                f"{some_of(diagonal < 0)} of X. Use a kernel that is an inner product."
+                f"{some_of(negative)} of X. Use a kernel that is an inner product."
             )
         length = np.sqrt(diagonal).astype(X.dtype, copy=False)
         if not self.normalize:

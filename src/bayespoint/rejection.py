@@ -475,8 +475,9 @@ def _threshold_for_risk(confidence, errors, max_risk, delta):
     best = float(bounds.min())
     warnings.warn(
         f"max_risk={max_risk} is not met by any threshold, so every case is rejected: with "
-        f"delta={delta} and {n} held-out cases the lowest upper bound on the risk is {best:.4f}, "
-        f"too high by {best - max_risk:.4f}. Raise max_risk or delta, or give more data.",
+        f"delta={delta} and {n} held-out cases the best bound on the risk, among the coverages "
+        f"tried for this max_risk, is {best:.4f}, too high by {best - max_risk:.4f}. Raise "
+        f"max_risk or delta, or give more data.",
         stacklevel=4,
     )
     return np.inf, best

@@ -26,14 +26,13 @@ class EmptyVersionSpaceError(ValueError):
         Indices of training points that contradict each other.
     """
 
-    def __init__(self, points, problem=""):
+    def __init__(self, points, problem="", remedy="use a richer kernel (larger gamma, bias > 0)"):
         points = self.points = np.sort(points)
         super().__init__(
             f"version space is empty{problem}: no classifier with this kernel gives the "
             f"{len(self.points)} training points {some_of(np.ones(len(self.points)), points, 20)} "
             f"their labels at once (a positive combination of them, signed by label, vanishes). "
-            f"Set softness > 0 (for example 0.1), use a richer kernel (larger gamma, bias > 0), "
-            f"or correct the labels of these points."
+            f"Set softness > 0 (for example 0.1), {remedy}, or correct the labels of these points."
         )
 
 

@@ -323,7 +323,7 @@ def _draw(wave, targets, k, number, finished):
         squared = float(values @ outputs[machine][used])
         if squared <= 0:
             raise ValueError(
-                "the kernel is not positive semi-definite: a classifier has squared length "
+                "kernel is not positive semi-definite: a classifier has squared length "
                 f"{squared:.3g} <= 0. Use a kernel that is an inner product."
             )
         norm = np.sqrt(squared)
@@ -356,8 +356,8 @@ def warn_if_violated(violated, stacklevel=3):
         bad = violated[violated > 0]
         warnings.warn(
             f"{len(bad)} of {violated.size} perceptron runs did not converge and leave up to "
-            f"{bad.max()} training points on the wrong side. Raise softness, allow more time or "
-            f"passes, or scale the features.",
+            f"{bad.max()} training points on the wrong side. Raise max_time where it is set, raise "
+            f"softness, or scale the features.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
