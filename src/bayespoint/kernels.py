@@ -124,7 +124,7 @@ class Kernel:
         if self.name == "rbf" and not sparse:
             self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         if self.name == "rbf" and X.dtype == np.float32:
-            squared = _squared_norms(X if sparse else X - self.center_).max(initial=0.0)
+            squared = float(_squared_norms(X if sparse else X - self.center_).max(initial=0.0))
             if self.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
                 self.layout_ += ", double"
         return self
@@ -139,7 +139,7 @@ class Kernel:
         diagonal = diagonal + self.bias
         infinite = ~np.isfinite(diagonal)
         if squared_norm is not None:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 infinite |= ~np.isfinite(2 * self.gamma * squared_norm)
         if np.any(infinite):
             raise ValueError(
@@ -271,7 +271,7 @@ class Kernel:
         if self.name in ("rbf", "laplacian"):
             return np.ones(X.shape[0], dtype=X.dtype)
         if self.name == "poly":
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 return _power(self.gamma * squared_norm + X.dtype.type(self.coef0), self.degree)
         return squared_norm
 
