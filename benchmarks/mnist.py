@@ -302,7 +302,9 @@ def run_usps(data, options, results):  # noqa: ARG001
             100 * np.mean(model(settings, options, seed).fit(A, y).predict(A_test) != y_test)
             for seed in range(options.seeds)
         ]
-        print(f"{name}: errors {show(errors)} %, median {np.median(errors):.2f} %", flush=True)
+        print(
+            f"USPS, {name}: errors {show(errors)} %, median {np.median(errors):.2f} %", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -224,7 +224,6 @@ def test_overlapping_predictions_leave_blas_threads_as_they_were(iris):
     if all(one["num_threads"] == 1 for one in pools.info()):
         pytest.skip("BLAS has one thread only")
     second_started, first_ended = threading.Event(), threading.Event()
-    inside = []
 
     def kernel(A, B):
         name = threading.current_thread().name
@@ -233,7 +232,6 @@ def test_overlapping_predictions_leave_blas_threads_as_they_were(iris):
         if name == "second" and len(A) != len(B):
             second_started.set()
             first_ended.wait(30)
-            inside.extend(one["num_threads"] for one in pools.info())
         return A @ B.T
 
     X, y = iris
