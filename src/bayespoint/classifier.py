@@ -358,7 +358,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             ensemble.add(draw)
             if np.all(ensemble.angle_errors() <= self.tol):
                 break
-        warn_if_violated(ensemble.violated, stacklevel=4)
+        warn_if_violated(ensemble.violated, stacklevel=5)
 
     def _keep(self, ensemble, kernel, distinct, rows, points):
         """Store what prediction, further draws and inspection need, as plain arrays."""

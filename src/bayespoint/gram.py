@@ -171,7 +171,7 @@ def warn_if_large(rows, order):
             f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
             f"float32 input make it faster.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

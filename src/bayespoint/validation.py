@@ -150,10 +150,9 @@ def log_class_weights(class_weight, classes, totals):
 
 def check_gram(K):
     """Refuse what cannot be a Gram matrix."""
-    if sp.issparse(K) or K.shape[0] != K.shape[1]:
+    if K.shape[0] != K.shape[1]:
         raise ValueError(
-            f"kernel='precomputed' needs a dense square Gram matrix as X; got "
-            f"{'a sparse matrix' if sp.issparse(K) else f'shape {K.shape}'}."
+            f"kernel='precomputed' needs a square Gram matrix as X; got shape {K.shape}."
         )
     if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0.0)):
         raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
@@ -204,7 +203,7 @@ def warn_about_scales(X):
             f"{deviation[largest]:.3g}) and hardly count. Scale them: "
             f"make_pipeline(StandardScaler(), BayesPointClassifier()).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
