@@ -10,8 +10,8 @@ from bayespoint import VersionSpace
 from bayespoint.budget import Budget
 from bayespoint.gram import GramRows
 from bayespoint.inference import sample_perceptron
-from bayespoint.inference.perceptron import entropy_of, perceptron_draws, permutations
 from bayespoint.kernels import Kernel
+from bayespoint.perceptrons import entropy_of, perceptron_draws, permutations
 from bayespoint.threads import open_threads
 
 KERNELS = {

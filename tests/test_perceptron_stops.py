@@ -13,7 +13,7 @@ from bayespoint import VersionSpace
 from bayespoint.budget import Budget
 from bayespoint.gram import FullRows, GramRows
 from bayespoint.inference import sample_perceptron
-from bayespoint.inference.perceptron import perceptron_draws, permutations
+from bayespoint.perceptrons import perceptron_draws, permutations
 from bayespoint.version_space import EmptyVersionSpaceError
 
 

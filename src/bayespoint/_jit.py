@@ -15,8 +15,10 @@ def jit(function):
     A cached function may call jitted functions of its own module only: Numba does not notice
     when a callee in another module changes. Products may be fused with the sums they feed
     ("contract"), which moves a rounding but, unlike the other fast-math flags, never a NaN.
+    Division by zero gives an infinity, as in NumPy: a test before each division would keep loops
+    from vector instructions.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}}
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:

@@ -4,7 +4,7 @@ import numpy as np
 
 from bayespoint.decisions import fit_link
 from bayespoint.ensemble import Ensemble
-from bayespoint.inference.perceptron import perceptron_draws
+from bayespoint.perceptrons import perceptron_draws
 
 # The link is fitted on held-out outputs of at most so many points, by so many folds and draws.
 LINK_POINTS = 2000

@@ -16,14 +16,14 @@ from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
 from bayespoint.ensemble import Ensemble
 from bayespoint.gram import GramRows, apply_kernel, submatrix, warn_if_large
-from bayespoint.inference.perceptron import (
+from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
+from bayespoint.perceptrons import (
     conflict_check,
     entropy_of,
     perceptron_draws,
     permutations,
     warn_if_violated,
 )
-from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior
 from bayespoint.threads import open_threads
@@ -542,7 +542,7 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         columns = self._points_row_[coef.indices]
         coef = sp.csr_matrix((coef.data, columns, coef.indptr), shape=shape)
         coef.sort_indices()
-        return Posterior(coef, posterior.mean_norm)
+        return Posterior(coef, mean_norm=posterior.mean_norm)
 
     def compress(self, tol=1e-2):
         """Return a classifier with fewer support points and almost the same decisions.

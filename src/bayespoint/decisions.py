@@ -87,7 +87,7 @@ def whitener(K, precision=np.float64):
     return (vectors[:, keep] / np.sqrt(values[keep])).T
 
 
-def vote_probabilities(outputs, variance, rank):
+def vote_probabilities(outputs, variance, rank, weights=None):
     """Probability that a draw's output at x is negative and positive, averaged over draws.
 
     The part of w outside the span of the training points is still Gaussian (mathematics of the
@@ -102,6 +102,8 @@ def vote_probabilities(outputs, variance, rank):
         v: what the training points leave unknown of the output at x, softness included.
     rank : int
         Rank of the Gram matrix.
+    weights : ndarray of shape (n_draws,), optional
+        Of the draws.
 
     Returns
     -------
@@ -109,7 +111,8 @@ def vote_probabilities(outputs, variance, rank):
     """
     deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     t = np.sqrt(rank) * outputs / deviation
-    return np.column_stack([stdtr(rank, -t).mean(axis=0), stdtr(rank, t).mean(axis=0)])
+    votes = [stdtr(rank, -t), stdtr(rank, t)]
+    return np.column_stack([np.average(vote, axis=0, weights=weights) for vote in votes])
 
 
 def combine_votes(votes, log_weight):

@@ -108,7 +108,7 @@ class Ensemble:
 
     def posterior(self, machine, **info):
         """Return the `Posterior` of one machine."""
-        return Posterior(self.coef()[machine], self.mean_norms()[machine], info=info)
+        return Posterior(self.coef()[machine], mean_norm=self.mean_norms()[machine], info=info)
 
 
 def stack_coefficients(parts, n_points):

@@ -155,6 +155,21 @@ def submatrix(rows, index):
     return matrix
 
 
+def outputs_of(rows, ridge, coef):
+    """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
+
+    ``ridge``: what softness adds to the diagonal.
+    """
+    used = np.flatnonzero(np.any(np.atleast_2d(coef), axis=0))
+    total = ridge * coef
+    step = min(BLOCK_ROWS, len(rows.store))
+    for start in range(0, len(used), step):
+        part = used[start : start + step]
+        rows.ensure(part)
+        total += coef[..., part] @ rows.store[rows.slot_of_row[part]]
+    return total
+
+
 def warn_if_large(rows, order):
     """Time the first block of rows and warn if all of them may take long."""
     if len(rows) < LARGE_FIT_POINTS:

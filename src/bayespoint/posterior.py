@@ -1,7 +1,12 @@
-"""Posterior: draws of classifiers, and their centre, the Bayes point."""
+"""Posterior: draws of classifiers, their centre, their votes, and how far to trust them."""
 
 import numpy as np
 import scipy.sparse as sp
+
+from bayespoint import decisions, diagnostics
+
+# Batches that the draws of a chain are cut into for the error of their mean.
+BATCHES = 8
 
 
 class Posterior:
@@ -13,11 +18,20 @@ class Posterior:
     ----------
     coef : ndarray or csr_matrix of shape (n_chains * n_draws, m)
         Draws, chain after chain; each row is a unit vector in the (softened) metric.
-    mean_norm : float
-        Length in feature space of the (weighted) mean of the rows of ``coef``.
     n_chains : int, default=1
+    mean_norm : float, optional
+        Length in feature space of the (weighted) mean of the rows of ``coef``; taken from the
+        outputs where it is not given.
     weights : ndarray of shape (n_chains * n_draws,), optional
         Weight of each draw; None for equal weights.
+    outputs : ndarray of shape (n_chains * n_draws, m), optional
+        Outputs of the draws at the training points.
+    centre : ndarray of shape (m,), optional
+        Coefficients of a unit Bayes point that was not computed from the draws.
+    space : VersionSpace, optional
+    factor : Factor, optional
+        Of the softened Gram matrix, for predictive probabilities.
+    label_noise : float or ndarray of shape (m,), default=0.0
     info : dict, optional
         What the sampler tells about its run.
 
@@ -31,12 +45,23 @@ class Posterior:
     array([ 0.577, -0.577,  0.577])
     """
 
-    def __init__(self, coef, mean_norm, *, n_chains=1, weights=None, info=None):
+    def __init__(
+        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, centre=None,
+        space=None, factor=None, label_noise=0.0, info=None,
+    ):  # fmt: skip
         self.coef = coef
-        self.mean_norm = mean_norm
         self.n_chains = n_chains
         self.weights = weights
+        self.outputs = outputs
+        self.centre = centre
+        self.space = space
+        self.label_noise = label_noise
         self.info = info or {}
+        self._factor = factor
+        if mean_norm is None:
+            mean = mean_of_rows(coef, weights)
+            mean_norm = np.sqrt(max(mean @ mean_of_rows(outputs, weights), 0.0))
+        self.mean_norm = float(mean_norm)
 
     def __repr__(self):
         """Say what it holds."""
@@ -48,15 +73,168 @@ class Posterior:
         """Number of draws, all chains together."""
         return self.coef.shape[0]
 
-    def bayes_point(self):
-        """Coefficients of the mean of the draws, scaled to unit length in feature space."""
+    def bayes_point(self, source=None):
+        """Coefficients of the centre of the posterior, of unit length in feature space.
+
+        Parameters
+        ----------
+        source : {"kicks", "draws"}, optional
+            "kicks": the integral of the billiard's path, with non-negative (times label), sparse
+            coefficients. "draws": the mean of the draws. Default: kicks where there are some.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        if source not in (None, "kicks", "draws"):
+            raise ValueError(f"source must be 'kicks', 'draws' or None; got {source!r}.")
+        if source == "kicks" and self.centre is None:
+            raise ValueError("there are no kicks: only the billiard has them; use source='draws'.")
+        if source != "draws" and self.centre is not None:
+            return self.centre
         if self.mean_norm == 0:
             raise ValueError("the mean of the draws is zero and has no direction; draw more.")
         return mean_of_rows(self.coef, self.weights) / self.mean_norm
 
+    def bayes_point_error(self, source=None):
+        """Monte-Carlo standard error of the Bayes point, an angle in radians.
+
+        From the scatter of batches of flights (kicks) or of consecutive draws.
+
+        Parameters
+        ----------
+        source : {"kicks", "draws"}, optional
+            As for `bayes_point`.
+
+        Returns
+        -------
+        float
+        """
+        if source != "draws" and self.centre is not None:
+            return self.info["kicks_error"]
+        if source == "kicks":
+            raise ValueError("there are no kicks: only the billiard has them; use source='draws'.")
+        outputs = self._dense(self._needed_outputs())
+        coef = self._dense(self.coef)
+        n_draws = coef.shape[1]
+        batches = [b for b in np.array_split(np.arange(n_draws), BATCHES) if len(b)]
+        means = np.concatenate([coef[:, b].mean(axis=1) for b in batches])
+        values = np.concatenate([outputs[:, b].mean(axis=1) for b in batches])
+        return angle_error(means, values, np.repeat([len(b) for b in batches], self.n_chains))
+
     def draws(self):
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
-        dense = self.coef.toarray() if sp.issparse(self.coef) else self.coef
+        return self._dense(self.coef)
+
+    def ess(self, method="bulk"):
+        """Effective number of draws of each training point's output (ArviZ's definition).
+
+        Parameters
+        ----------
+        method : {"bulk", "tail", "mean"}, default="bulk"
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return diagnostics.ess(self._dense(self._needed_outputs()), method)
+
+    def rhat(self):
+        """Rank-normalised split R-hat of each training point's output (ArviZ's definition).
+
+        Near 1 where chains agree. It proves nothing unless they began at opposite ends.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return diagnostics.rhat(self._dense(self._needed_outputs()))
+
+    def mcse(self):
+        """Monte-Carlo standard error of the mean output at each training point.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return diagnostics.mcse_mean(self._dense(self._needed_outputs()))
+
+    def predictive(self, cross, diagonal, *, label=False):
+        """Exact probability that the output of a draw at new points is positive.
+
+        The part of w outside the span of the training points is Gaussian still, so far from all
+        data the probability is one half.
+
+        Parameters
+        ----------
+        cross : array-like of shape (n, m)
+            Kernel values of new points and training points.
+        diagonal : array-like of shape (n,)
+            k(x, x) of the new points.
+        label : bool, default=False
+            Probability of the label +1 instead: with softness, and with label noise where it is
+            one rate for all points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        cross, diagonal = np.atleast_2d(np.asarray(cross, dtype=np.float64)), np.asarray(diagonal)
+        m = self.coef.shape[1]
+        if cross.shape[1] != m or diagonal.shape != cross.shape[:1]:
+            raise ValueError(
+                f"cross must have one column for each of {m} training points and diagonal one "
+                f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
+            )
+        if self._factor is None:
+            raise ValueError("this posterior has no factor of its Gram matrix; use predict_proba "
+                             "of the classifier, or sample_billiard.")  # fmt: skip
+        inside = np.sum(self._factor.white(cross) ** 2, axis=1)
+        variance = np.maximum(diagonal - inside, 0.0)
+        noise = np.unique(self.label_noise)
+        if label:
+            variance = variance + self.space.softness * diagonal
+            if len(noise) > 1:
+                raise ValueError(
+                    "label=True needs one rate of label noise; with one a point, the rate of a "
+                    "new point is unknown. Fold it into label=False yourself."
+                )
+        outputs = np.asarray(self.coef @ cross.T)
+        p = decisions.vote_probabilities(outputs, variance, self._factor.rank, self.weights)[:, 1]
+        return (1 - noise[0]) * p + noise[0] * (1 - p) if label else p
+
+    def to_arviz(self):
+        """Return the draws as an ArviZ object, outputs at the training points.
+
+        Group ``posterior`` has ``output`` (chain, draw, point); ``sample_stats`` has ``errors``,
+        the number of training errors. Needs ``pip install 'bayespoint[diagnostics]'``.
+        """
+        try:
+            import arviz
+        except ImportError as error:
+            raise ImportError(
+                "to_arviz needs ArviZ; run: pip install 'bayespoint[diagnostics]'"
+            ) from error
+        outputs = self._dense(self._needed_outputs())
+        groups = {"posterior": {"output": outputs}}
+        if self.space is not None:
+            errors = np.count_nonzero(self.space.y * outputs < 0, axis=2)
+            groups["sample_stats"] = {"errors": errors}
+        # From version 1 on, ArviZ takes one dict of groups instead of one argument a group.
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups)
+        return arviz.from_dict(**groups)
+
+    def _needed_outputs(self):
+        if self.outputs is None:
+            raise ValueError(
+                "this posterior holds no outputs at its training points; sample with a function "
+                "of bayespoint.inference."
+            )
+        return self.outputs
+
+    def _dense(self, rows):
+        dense = rows.toarray() if sp.issparse(rows) else rows
         return dense.reshape(self.n_chains, -1, dense.shape[1])
 
 
@@ -65,3 +243,35 @@ def mean_of_rows(coef, weights=None):
     if weights is None:
         return np.asarray(coef.mean(axis=0)).ravel()
     return np.asarray(weights @ coef).ravel() / np.sum(weights)
+
+
+def angle_error(means, outputs, weights):
+    """Standard error of the direction of a mean vector, an angle in radians.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_batches, m)
+        Coefficients of the means of independent batches.
+    outputs : ndarray of shape (n_batches, m)
+        Their outputs at the training points, so that ``means @ outputs.T`` are inner products.
+    weights : ndarray of shape (n_batches,)
+        Lengths of the batches.
+
+    Returns
+    -------
+    float
+        Infinite for a single batch.
+    """
+    n = len(means)
+    if n < 2:
+        return np.inf
+    weights = np.asarray(weights) / np.sum(weights)
+    products = means @ outputs.T
+    with_mean = products @ weights
+    squared_norm = weights @ with_mean
+    if squared_norm <= 0:
+        return np.inf
+    # Squared distances from the mean, without their part along it.
+    across = products.diagonal() - with_mean**2 / squared_norm
+    squared = n / (n - 1) * np.sum(weights**2 * np.maximum(across, 0.0))
+    return float(np.sqrt(squared / squared_norm))

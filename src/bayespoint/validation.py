@@ -231,6 +231,19 @@ def _is_number(value, least=None, above=None):
     )
 
 
+def check_label_noise(label_noise, n_points):
+    """Return a rate a point from one rate or one a point."""
+    noise = np.asarray(label_noise)
+    if noise.dtype.kind not in "iuf" or not np.all((noise >= 0) & (noise < 0.5)):
+        raise ValueError(f"label_noise must lie in [0, 0.5); got {label_noise!r}.")
+    if noise.shape not in ((), (n_points,)):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got shape "
+            f"{noise.shape}."
+        )
+    return np.broadcast_to(noise.astype(np.float64), n_points).copy()
+
+
 def _check_label_noise(label_noise):
     rates = np.atleast_1d(np.asarray(label_noise, dtype=object))
     if not all(_is_number(rate, least=0) and rate < 0.5 for rate in rates):

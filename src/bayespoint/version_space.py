@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.optimize import nnls
 
-from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, GramRows, submatrix
-from bayespoint.kernels import BLOCK_ROWS, some_of
+from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, GramRows, outputs_of, submatrix
+from bayespoint.kernels import some_of
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
 # length: version space is then empty, or narrower than rounding errors.
@@ -82,16 +82,11 @@ class VersionSpace:
         return len(self.y)
 
     def outputs(self, coef):
-        """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric."""
-        coef = np.asarray(coef, dtype=np.float64)
-        used = np.flatnonzero(coef)
-        total = self.ridge * coef
-        step = min(BLOCK_ROWS, len(self.rows.store))
-        for start in range(0, len(used), step):
-            part = used[start : start + step]
-            self.rows.ensure(part)
-            total += coef[part] @ self.rows.store[self.rows.slot_of_row[part]]
-        return total
+        """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric.
+
+        ``coef``: one vector (m,), or one a row.
+        """
+        return outputs_of(self.rows, self.ridge, np.asarray(coef, dtype=np.float64))
 
     def margins(self, coef):
         """Margins y_i <w, phi(x_i)>: all positive inside version space."""

@@ -1,0 +1,205 @@
+"""The exact billiard: great-circle flights, O(m) an event.
+
+Position w and direction v are kept in a frame that turns with the flight,
+
+    w = p cos(angle) + q sin(angle),    v = -p sin(angle) + q cos(angle),
+
+so that nothing moves between two walls. P and Q are the outputs of p and q at the training points.
+A reflection v -= f phi_c adds f sin(angle) phi_c to p and -f cos(angle) phi_c to q, and the
+matching multiples of row c of the Gram matrix to P and Q: one pass over m numbers, which finds the
+next wall as well.
+"""
+
+import math
+
+import numpy as np
+
+from bayespoint._jit import jit
+
+# Columns of the cursor of a ball.
+FLIGHT, IN_FLIGHT, BOUNCES, PASSES, RANDOM, RECORDED = range(6)
+CURSOR_SIZE = 6
+
+# A wall nearer than this share of sqrt(k(x, x)) counts as touched: met now if the ball moves
+# towards it, ignored otherwise. Rounding leaves the wall just met at about 1e-16.
+TOUCH = 1e-12
+
+# Cotangent of the travel to a wall that is met now, and (negative) to one that is ignored.
+NOW = 1e300
+
+# Walls looked at together: their cotangents stay in the first-level cache.
+CHUNK = 512
+
+_SIGN_BIT = np.int64(63)
+_MAGNITUDE = np.int64(2**63 - 1)
+_LEAST = np.int64(-(2**63))
+
+
+@jit
+def _cotangents(p, q, row, to_p, to_q, cos, sin, side, cotangents):
+    """Add multiples of ``row`` to p and q; cotangents of the travel to the walls."""
+    for j in range(p.size):
+        pj = p[j] + to_p * row[j]
+        qj = q[j] + to_q * row[j]
+        p[j], q[j] = pj, qj
+        height = (pj * cos + qj * sin) * side[j]
+        descent = (pj * sin - qj * cos) * side[j]
+        touched = NOW if descent > 0 else -NOW
+        away = descent / height
+        cotangents[j] = away if height > TOUCH else touched
+
+
+@jit
+def _ordered(bits):
+    """Integer with the order of the float that has these bits; its own inverse."""
+    return bits ^ ((bits >> _SIGN_BIT) & _MAGNITUDE)
+
+
+@jit
+def _highest(bits, n):
+    """Maximum of floats, as an ordered integer: vector code, which their own maximum is not."""
+    highest = _LEAST
+    for j in range(n):
+        highest = max(highest, bits[j] ^ ((bits[j] >> _SIGN_BIT) & _MAGNITUDE))
+    return highest
+
+
+@jit
+def _first_equal(bits, n, target):
+    first = n
+    for j in range(n):
+        first = min(first, j if bits[j] == target else n)
+    return first
+
+
+@jit
+def next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
+    """Add multiples of ``row`` to P and Q, and find the wall that is met next.
+
+    The travel t to wall j has cot t = -v_j / w_j, and the largest cotangent comes first.
+    ``side[j]`` is 1 / sqrt(k(x_j, x_j)) with the sign of the ball's side of wall j.
+
+    Returns
+    -------
+    wall, cotangent
+    """
+    bits = cotangents.view(np.int64)
+    best, wall, cotangent = _LEAST, 0, -NOW
+    for start in range(0, P.size, CHUNK):
+        stop = min(start + CHUNK, P.size)
+        _cotangents(
+            P[start:stop], Q[start:stop], row[start:stop], to_p, to_q, cos, sin, side[start:stop],
+            cotangents,
+        )  # fmt: skip
+        highest = _highest(bits, stop - start)
+        if highest > best:
+            best = highest
+            first = _first_equal(bits, stop - start, _ordered(best))
+            wall, cotangent = start + first, cotangents[first]
+    return wall, cotangent
+
+
+@jit
+def uniform(cursor):
+    """Uniform number in [0, 1) from the ball's own sequence (SplitMix64)."""
+    x = np.uint64(cursor[RANDOM]) + np.uint64(0x9E3779B97F4A7C15)
+    cursor[RANDOM] = np.int64(x)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(31))
+    return np.float64(x >> np.uint64(11)) * 2.0**-53
+
+
+@jit
+def begin(P, Q, coef_p, coef_q, white_p, white_q, outputs, white):
+    """Make an isotropic direction (its outputs and white coordinates) tangent and unit: v.
+
+    Vectors are sums over the training points (``coef``) and over an orthonormal basis of their span
+    (``white``).
+    """
+    along, squared = 0.0, 0.0
+    for j in range(P.size):
+        along += coef_p[j] * outputs[j]
+    for j in range(white.size):
+        along += white_p[j] * white[j]
+        squared += white[j] * white[j]
+    scale = 1.0 / math.sqrt(squared - along * along)
+    for j in range(P.size):
+        Q[j] = scale * (outputs[j] - along * P[j])
+        coef_q[j] = -scale * along * coef_p[j]
+    for j in range(white.size):
+        white_q[j] = scale * (white[j] - along * white_p[j])
+
+
+@jit
+def turn(x, y, cos, sin):
+    """Move to the end of a flight: x = x cos + y sin."""
+    for j in range(x.size):
+        x[j] = x[j] * cos + y[j] * sin
+
+
+@jit
+def fly(
+    rows, slot_of_row, squared_length, ridge, label, pass_rate, travel, n_flights, thin, max_events,
+    directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, angle, cursor,
+    cotangents, draws_output, draws_coef, draws_white, path,
+):  # fmt: skip
+    """Fly one ball until its flights are done or ``max_events`` walls were met.
+
+    Each flight is ``travel`` long and begins with the next of the ``directions``; its end is kept
+    in ``draws_*`` after every ``thin`` flights. A wall met from the right side of its label
+    reflects, except that it is passed with the point's ``pass_rate``; from the wrong side it is
+    passed. ``kicks[c]`` sums the changes of direction at wall c, ``path`` holds the outputs at the
+    first events.
+    """
+    n_events = 0
+    while cursor[FLIGHT] < n_flights:
+        flight = cursor[FLIGHT]
+        if not cursor[IN_FLIGHT]:
+            begin(P, Q, coef_p, coef_q, white_p, white_q, directions[flight], white[flight])
+            angle[0] = 0.0
+            cursor[IN_FLIGHT] = 1
+        to_p, to_q = 0.0, 0.0
+        wall = 0
+        cos, sin = math.cos(angle[0]), math.sin(angle[0])
+        while True:
+            row = rows[slot_of_row[wall]]
+            wall, cotangent = next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents)
+            ahead = angle[0] + math.atan2(1.0, cotangent)
+            if ahead >= travel:
+                break
+            if n_events >= max_events:
+                return
+            n_events += 1
+            angle[0] = ahead
+            cos, sin = math.cos(ahead), math.sin(ahead)
+            if cursor[RECORDED] < path.shape[0]:
+                for j in range(P.size):
+                    path[cursor[RECORDED], j] = P[j] * cos + Q[j] * sin
+                cursor[RECORDED] += 1
+            right = side[wall] * label[wall] > 0
+            if not right or (pass_rate[wall] > 0 and uniform(cursor) < pass_rate[wall]):
+                side[wall] = -side[wall]
+                to_p, to_q = 0.0, 0.0
+                cursor[PASSES] += 1
+                continue
+            speed = Q[wall] * cos - P[wall] * sin
+            f = 2.0 * speed / squared_length[wall]
+            to_p, to_q = f * sin, -f * cos
+            coef_p[wall] += to_p
+            coef_q[wall] += to_q
+            P[wall] += to_p * ridge[wall]
+            Q[wall] += to_q * ridge[wall]
+            kicks[wall] -= f
+            cursor[BOUNCES] += 1
+        cos, sin = math.cos(travel), math.sin(travel)
+        turn(P, Q, cos, sin)
+        turn(coef_p, coef_q, cos, sin)
+        turn(white_p, white_q, cos, sin)
+        cursor[IN_FLIGHT] = 0
+        cursor[FLIGHT] += 1
+        if cursor[FLIGHT] % thin == 0:
+            draw = cursor[FLIGHT] // thin - 1
+            draws_output[draw] = P
+            draws_coef[draw] = coef_p
+            draws_white[draw] = white_p

@@ -1,0 +1,324 @@
+"""Balls that fly on great circles through version space and bounce off its walls.
+
+Flights keep (uniform position, isotropic direction). A new direction, isotropic in the tangent
+space, is drawn after each flight: without it the flow can be integrable, and means are wrong.
+Directions of all balls are drawn together, as one matrix product with a factor of the Gram matrix.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespoint.gram import outputs_of
+
+# Numbers held for the directions and draws of one step of all balls together.
+STEP_NUMBERS = 8_000_000
+
+# Flights of a ball in one step: enough that the way back to Python costs nothing.
+MAX_FLIGHTS = 1000
+
+# Steps of a run, at least: their scatter gives the Monte-Carlo error.
+MIN_STEPS = 8
+
+# Numbers read and written between two returns to Python, some 30 ms.
+EVENT_WORK = 5e7
+
+# A ball whose margin, recomputed, is this far on the wrong side (share of sqrt(k(x, x))) has left
+# its cell through rounding errors: it goes back to where the step began.
+LOST = 1e-7
+MAX_RESTARTS = 10
+
+# With a time limit a step takes about this share of it.
+STEP_SHARE = 0.05
+
+# Batches of kicks held for each ball; twice as long ones take their place when there are more.
+MAX_BATCHES = 16
+
+
+class Table(NamedTuple):
+    """What balls fly over: walls and their labels."""
+
+    rows: object  # GramRows or FullRows, all rows present
+    ridge: np.ndarray  # (m,), what softness adds to the diagonal
+    factor: object  # Factor of the softened Gram matrix
+    label: np.ndarray  # (n_balls, m), +1 or -1
+    pass_rate: np.ndarray  # (n_balls, m), probability to pass a wall from the right side
+
+
+class Balls:
+    """Positions and directions of all balls, and what they have met.
+
+    Parameters
+    ----------
+    table : Table
+    start : ndarray of shape (n_balls, m)
+        Coefficients of the positions, of unit length.
+    entropy : int
+        Seed of the directions and of the passes.
+    n_path : int, default=0
+        Events of the first ball whose positions are recorded.
+    """
+
+    def __init__(self, table, start, entropy, n_path=0):
+        from bayespoint._kernels.billiard_loop import CURSOR_SIZE, RANDOM
+
+        n_balls, m = start.shape
+        self.table = table
+        self.squared_length = table.rows.diagonal + table.ridge
+        self.P = outputs_of(table.rows, table.ridge, start)
+        side = np.where(self.P == 0, table.label, np.sign(self.P))
+        self.side = side / np.sqrt(self.squared_length)
+        self.Q = np.zeros_like(self.P)
+        self.coef_p, self.coef_q = start.copy(), np.zeros_like(start)
+        self.white_p = np.zeros((n_balls, table.factor.rank))
+        self.white_q = np.zeros_like(self.white_p)
+        self.kicks = np.zeros_like(start)
+        self.angle = np.zeros((n_balls, 1))
+        self.cursor = np.zeros((n_balls, CURSOR_SIZE), dtype=np.int64)
+        seeds = [np.random.SeedSequence(entropy, spawn_key=(2, b)) for b in range(n_balls)]
+        self.rngs = [np.random.default_rng(seed) for seed in seeds]
+        self.cursor[:, RANDOM] = [rng.integers(2**63) for rng in self.rngs]
+        self.path = np.zeros((n_path, m))
+        self.drift = 0.0
+        self.restarts = 0
+        self.seconds = 0.0
+
+    def __len__(self):
+        """Return the number of balls."""
+        return len(self.P)
+
+    def step(self, n_flights, thin, travel, budget, threads, kept=True):
+        """Fly all balls ``n_flights`` flights (a multiple of ``thin``), or until time is up.
+
+        Returns
+        -------
+        coef, outputs : ndarray of shape (n_balls, n_draws, m)
+            Positions after every ``thin`` flights, those that all balls have reached.
+        """
+        before = self._state()
+        self.kicks[:] = 0
+        flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
+        n_draws = int(flown.n_done.min()) // thin
+        if not n_draws:
+            return None
+        last = self._settle(flown, n_draws, before, n_flights, thin, travel, budget, threads)
+        if not kept:
+            return None
+        coef = flown.coef[:, :n_draws]
+        coef += self._coefficients(flown.white[:, :n_draws])
+        coef[:, -1] = last
+        return coef, flown.outputs[:, :n_draws]
+
+    def forget(self):
+        """Begin to count anew."""
+        from bayespoint._kernels.billiard_loop import BOUNCES, PASSES
+
+        self.cursor[:, [BOUNCES, PASSES]] = 0
+        self.drift, self.restarts, self.seconds = 0.0, 0, 0.0
+
+    def recorded_path(self):
+        """Outputs at the training points where the first ball met its first walls."""
+        from bayespoint._kernels.billiard_loop import RECORDED
+
+        return self.path[: self.cursor[0, RECORDED]]
+
+    def counts(self):
+        """Return bounces and passes of each ball, drift, restarts, seconds of flight."""
+        from bayespoint._kernels.billiard_loop import BOUNCES, PASSES
+
+        return {
+            "bounces": self.cursor[:, BOUNCES].copy(),
+            "passes": self.cursor[:, PASSES].copy(),
+            "drift": float(self.drift),
+            "restarts": self.restarts,
+            "flight_seconds": self.seconds,
+        }
+
+    def _fly(self, balls, n_flights, thin, travel, budget, threads):
+        from bayespoint._kernels.billiard_loop import CHUNK, FLIGHT, IN_FLIGHT, fly
+
+        m, rank = self.P.shape[1], self.table.factor.rank
+        white = np.stack([self.rngs[b].standard_normal((n_flights, rank)) for b in balls])
+        directions = self.table.factor.outputs(white.reshape(-1, rank))
+        directions = directions.reshape(len(balls), n_flights, m)
+        n_draws = n_flights // thin
+        flown = _Flown(
+            np.empty((len(balls), n_draws, m)), np.empty((len(balls), n_draws, m)),
+            np.empty((len(balls), n_draws, rank)), np.zeros(len(balls), dtype=np.int64),
+        )  # fmt: skip
+        self.cursor[balls, FLIGHT] = 0
+        self.cursor[balls, IN_FLIGHT] = 0
+        table, rows = self.table, self.table.rows
+        no_path = np.zeros((0, m))
+
+        def one(k):
+            b = balls[k]
+            cotangents = np.empty(CHUNK)
+            while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
+                fly(
+                    rows.store, rows.slot_of_row, self.squared_length, table.ridge, table.label[b],
+                    table.pass_rate[b], travel, n_flights, thin, max(1, int(EVENT_WORK / m)),
+                    directions[k], white[k], self.side[b], self.P[b], self.Q[b], self.coef_p[b],
+                    self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b], self.angle[b],
+                    self.cursor[b], cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
+                    no_path if b else self.path,
+                )  # fmt: skip
+            flown.n_done[k] = self.cursor[b, FLIGHT]
+
+        begun = time.perf_counter()
+        threads.each(one, range(len(balls)))
+        self.seconds += time.perf_counter() - begun
+        return flown
+
+    def _settle(self, flown, n_draws, before, n_flights, thin, travel, budget, threads):
+        """Recompute positions from coefficients; fly balls again that rounding led astray."""
+        for _ in range(MAX_RESTARTS):
+            last = flown.coef[:, n_draws - 1] + self._coefficients(flown.white[:, n_draws - 1])
+            exact = outputs_of(self.table.rows, self.table.ridge, last)
+            norm = np.sqrt(np.einsum("bj,bj->b", last, exact))[:, None]
+            last, exact = last / norm, exact / norm
+            drift = np.abs(exact - flown.outputs[:, n_draws - 1]) / np.sqrt(self.squared_length)
+            self.drift = max(self.drift, float(drift.max()))
+            lost = np.flatnonzero(~np.all(self.side * exact > -LOST, axis=1))
+            if not len(lost) or flown.n_done.min() < n_flights:
+                break
+            self.restarts += len(lost)
+            self._restore(before, lost)
+            again = self._fly(lost, n_flights, thin, travel, budget, threads)
+            for held, new in zip(flown, again, strict=True):
+                held[lost] = new
+        else:
+            raise ValueError(
+                "the billiard leaves version space through rounding errors again and again: the "
+                "Gram matrix is not positive semi-definite, or version space is too narrow. Set "
+                "softness > 0."
+            )
+        self.P, self.coef_p, self.white_p = exact, last.copy(), np.zeros_like(self.white_p)
+        return last
+
+    def _coefficients(self, white):
+        flat = self.table.factor.coefficients(white.reshape(-1, white.shape[-1]))
+        return flat.reshape(*white.shape[:-1], -1)
+
+    def _state(self):
+        return {name: getattr(self, name).copy() for name in ("P", "coef_p", "white_p", "side")}
+
+    def _restore(self, state, balls):
+        for name, values in state.items():
+            getattr(self, name)[balls] = values[balls]
+        self.kicks[balls] = 0
+
+
+class _Flown(NamedTuple):
+    """Positions of some balls after flights: sums over points (coef) and over the basis (white)."""
+
+    coef: np.ndarray
+    outputs: np.ndarray
+    white: np.ndarray
+    n_done: np.ndarray
+
+
+class Flights:
+    """The draws and kicks of all balls, step by step.
+
+    Attributes
+    ----------
+    coef, outputs : ndarray of shape (n_balls, n_draws, m)
+        Unit vectors at fixed travel times, and their outputs at the training points.
+    kicks : list of ndarray of shape (n_balls, m)
+        For each batch of flights, the sum over bounces of the change of direction. Along a flight
+        dv = -w dt, so that it is the integral of w, up to the first and the last direction, whose
+        mean is zero.
+    radians : list of float
+        Travel of each ball in each batch.
+    """
+
+    def __init__(self, balls, n_draws):
+        self._coef = np.empty((len(balls), n_draws, balls.P.shape[1]))
+        self._outputs = np.empty_like(self._coef)
+        self._start = balls.coef_p.copy(), balls.P.copy()
+        self.n_draws = 0
+        self.kicks: list = []
+        self.radians: list = []
+
+    def add(self, coef, outputs, kicks, radians):
+        """Add what all balls have done in one step."""
+        new = slice(self.n_draws, self.n_draws + coef.shape[1])
+        self._coef[:, new], self._outputs[:, new] = coef, outputs
+        self.n_draws = new.stop
+        self.kicks.append(kicks.copy())
+        self.radians.append(radians)
+        if len(self.kicks) == MAX_BATCHES:
+            pairs = range(0, MAX_BATCHES, 2)
+            self.kicks = [self.kicks[k] + self.kicks[k + 1] for k in pairs]
+            self.radians = [self.radians[k] + self.radians[k + 1] for k in pairs]
+
+    @property
+    def coef(self):
+        """Draws so far; the starts where there was no time for one flight."""
+        return self._coef[:, : self.n_draws] if self.n_draws else self._start[0][:, None]
+
+    @property
+    def outputs(self):
+        """Outputs of the draws so far."""
+        return self._outputs[:, : self.n_draws] if self.n_draws else self._start[1][:, None]
+
+    def batches(self, balls):
+        """Mean position of some balls from the kicks, one row a ball and batch, and weights."""
+        pairs = zip(self.kicks, self.radians, strict=True)
+        means = [kicks[balls] / radians for kicks, radians in pairs]
+        return np.concatenate(means), np.repeat(self.radians, len(means[0]))
+
+
+def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
+    """Fly all balls until each has made ``n_draws`` draws, time is up or ``enough(flights)``.
+
+    The first ``burn_in`` flights are not kept.
+    """
+    pace = _Pace(balls, budget)
+    total = burn_in + n_draws * thin
+    while pace.flown < burn_in and not budget.spent():
+        n_flights = pace.next(burn_in - pace.flown)
+        balls.step(n_flights, n_flights, travel, budget, threads, kept=False)
+        pace.add(n_flights, total)
+    balls.forget()
+    flights = Flights(balls, n_draws)
+    share = -(-n_draws // MIN_STEPS)
+    while flights.n_draws < n_draws and not budget.spent():
+        left = min(n_draws - flights.n_draws, share)
+        n_flights = max(1, pace.next(left * thin) // thin) * thin
+        step = balls.step(n_flights, thin, travel, budget, threads)
+        if step is None:
+            break
+        coef, outputs = step
+        flights.add(coef, outputs, balls.kicks, coef.shape[1] * thin * travel)
+        pace.add(n_flights, total)
+        if enough is not None and enough(flights):
+            break
+    budget.close()
+    return flights
+
+
+class _Pace:
+    """How many flights to make before the next look at the clock."""
+
+    def __init__(self, balls, budget):
+        numbers = len(balls) * 2 * (balls.P.shape[1] + balls.table.factor.rank)
+        self._most = max(1, min(STEP_NUMBERS // numbers, MAX_FLIGHTS))
+        self._budget = budget
+        self._begun = time.perf_counter()
+        self.flown = 0
+
+    def next(self, left):
+        """Return the number of flights of the next step, of those that are left."""
+        most = self._most
+        if self._budget.max_time is not None:
+            seconds = max(time.perf_counter() - self._begun, 1e-9)
+            most = min(most, int(STEP_SHARE * self._budget.max_time * self.flown / seconds))
+        return max(1, min(left, most))
+
+    def add(self, n_flights, total):
+        """Count flights and show progress."""
+        self.flown += n_flights
+        self._budget.show(min(self.flown, total), total, "flights of each ball,")

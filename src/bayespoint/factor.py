@@ -1,0 +1,155 @@
+"""A factor K = F Fᵀ of the Gram matrix: isotropic directions, and what lies outside the span.
+
+Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the training
+points. So white coordinates x ~ N(0, I) are an isotropic vector with outputs F x at the training
+points, and K b = F x for coefficients b with Fᵀ b = x.
+"""
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpstrf
+
+from bayespoint.threads import Threads
+
+# What is left of a squared length after projection counts as zero below this share of the
+# largest: such points lie in the span of the others.
+RANK_TOLERANCE = 1e-10
+
+# Rows and columns factorised together. Fixed, so that bits do not depend on the threads.
+TILE = 512
+
+# Columns solved for together.
+COLUMNS = 64
+
+
+class Factor:
+    """Cholesky factor of a Gram matrix, pivoted where the matrix is singular.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Positive semi-definite, float64; overwritten.
+    precision : dtype, default=float64
+        In which the entries of K were computed.
+    threads : Threads, optional
+
+    Attributes
+    ----------
+    rank : int
+    basis : ndarray of shape (rank,)
+        Points that span all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint.factor import Factor
+    >>> factor = Factor(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    >>> factor.rank, factor.basis
+    (1, array([1]))
+    >>> factor.outputs(np.array([[1.0]]))
+    array([[1., 2.]])
+    """
+
+    def __init__(self, K, precision=np.float64, threads=None):
+        self._threads = threads or Threads(1)
+        tolerance = max(RANK_TOLERANCE, len(K) * float(np.finfo(precision).eps))
+        diagonal = K.diagonal().copy()
+        least = tolerance * diagonal.max()
+        if _cholesky(K, least, self._threads):
+            self.basis = np.arange(len(K))
+            self._lower = self._all = K
+        else:
+            self._pivoted(K, diagonal, least)
+
+    def _pivoted(self, K, diagonal, least):
+        """Factorise what `_cholesky` gave up on; the upper triangle of K is still intact."""
+        K = np.triu(K, 1).T
+        K[np.diag_indices_from(K)] = diagonal
+        L, pivots, rank, _ = dpstrf(K, lower=1, tol=least)
+        pivots = pivots - 1
+        self.basis = pivots[:rank].astype(np.int64)
+        L = np.tril(L)[:, :rank]
+        self._all = np.empty((len(K), rank))
+        self._all[pivots] = L
+        self._lower = np.ascontiguousarray(L[:rank])
+
+    @property
+    def rank(self):
+        """Dimension of the span of the points."""
+        return len(self.basis)
+
+    def outputs(self, white):
+        """Outputs at all points of vectors given by white coordinates, one a row."""
+        m = len(self._all)
+        result = np.empty((len(white), m))
+
+        def fill(start):
+            stop = min(start + TILE, m)
+            # Above the diagonal the full-rank factor holds what was there before.
+            end = start if self._all is self._lower else self.rank
+            result[:, start:stop] = white[:, :end] @ self._all[start:stop, :end].T
+            if end == start:
+                corner = np.tril(self._all[start:stop, start:stop])
+                result[:, start:stop] += white[:, start:stop] @ corner.T
+
+        self._threads.each(fill, range(0, m, TILE))
+        return result
+
+    def coefficients(self, white):
+        """Coefficients b of vectors w = sum_j b_j phi(x_j) given by white coordinates."""
+        result = np.zeros((len(white), len(self._all)))
+
+        def solve(start):
+            part = white[start : start + COLUMNS]
+            solved = scipy.linalg.solve_triangular(
+                self._lower, part.T, lower=True, trans=1, check_finite=False
+            )
+            result[start : start + COLUMNS, self.basis] = solved.T
+
+        self._threads.each(solve, range(0, len(white), COLUMNS))
+        return result
+
+    def white(self, outputs):
+        """White coordinates of vectors in the span, from their outputs at all points."""
+        part = outputs[:, self.basis].T
+        return scipy.linalg.solve_triangular(self._lower, part, lower=True, check_finite=False).T
+
+    def whitener(self):
+        """Matrix P with kᵀ K⁺ k = ||P k||² for the kernel values k of a new point."""
+        return self.coefficients(np.eye(self.rank))
+
+
+def _cholesky(K, least, threads):
+    """Lower Cholesky factor in place, block column by block column; False if K is singular.
+
+    The strict upper triangle is left as it was.
+    """
+    m = len(K)
+    for start in range(0, m, TILE):
+        stop = min(start + TILE, m)
+        panel = K[start:stop, :start]
+
+        def subtract(first, start=start, stop=stop, panel=panel):
+            last = min(first + TILE, m)
+            K[first:last, start:stop] -= K[first:last, :start] @ panel.T
+
+        upper = np.triu(K[start:stop, start:stop], 1)
+        if start:
+            threads.each(subtract, range(start, m, TILE))
+        try:
+            corner = scipy.linalg.cholesky(K[start:stop, start:stop], lower=True)
+        except scipy.linalg.LinAlgError:
+            corner = np.zeros((1, 1))
+        if corner.diagonal().min() ** 2 <= least:
+            K[start:stop, start:stop] = np.tril(K[start:stop, start:stop]) + upper
+            return False
+
+        def divide(first, start=start, stop=stop, corner=corner):
+            last = min(first + TILE, m)
+            K[first:last, start:stop] = scipy.linalg.solve_triangular(
+                corner, K[first:last, start:stop].T, lower=True, check_finite=False
+            ).T
+
+        threads.each(divide, range(stop, m, TILE))
+        K[start:stop, start:stop] = corner + upper
+    return True

@@ -1,0 +1,262 @@
+"""The exact kernel billiard (after JMLR 3.1 and R&M 18.5), for clean and for noisy labels.
+
+A ball flies along great circles, w(t) = w cos t + v sin t, and is reflected where it meets a wall
+y_i <w, phi(x_i)> = 0. Positions at fixed travel times are draws of the uniform distribution on
+version space. With labels that are wrong with probability q_i a wall is passed: always from its
+wrong side, with probability q_i / (1 - q_i) from the right one. The flux through each wall then
+balances for the posterior prod_i q_i^(e_i) (1 - q_i)^(1 - e_i), e_i = 1 for an error at point i.
+
+Along a flight dv = -w dt, so the integral of w is the sum of the kicks that the walls gave: the
+Bayes point, with coefficients that are zero for walls never met and positive (times the label) for
+the others, the Bayesian support vectors.
+"""
+
+import warnings
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespoint.billiards import Balls, Table, run
+from bayespoint.budget import Budget
+from bayespoint.factor import Factor
+from bayespoint.gram import outputs_of, submatrix
+from bayespoint.perceptrons import entropy_of
+from bayespoint.posterior import Posterior, angle_error
+from bayespoint.starts import direct_start, perceptron_start, random_start
+from bayespoint.threads import open_threads
+from bayespoint.validation import (
+    check_label_noise,
+    check_number,
+    check_positive_integer,
+    check_seed,
+)
+
+# Travel between two refreshes of the direction: the most effective samples a second for 50 to
+# 1,000 points. Multiples of pi are bad: the ball comes back.
+TRAVEL = np.pi / 2
+
+# Flights before the first draw: at least so many, and this share of all.
+BURN_IN = 20
+BURN_IN_NOISY = 100
+BURN_IN_SHARE = 0.1
+
+
+def sample_billiard(
+    space, n_draws=1000, *, label_noise=0.0, n_chains=4, travel=TRAVEL, thin=1, burn_in=None,
+    travel_time=None, tol=None, max_time=None, start=None, n_path=0, n_jobs=None,
+    random_state=None, verbose=0,
+):  # fmt: skip
+    """Draw classifiers uniformly from version space, or from the posterior of noisy labels.
+
+    Exact: apart from the burn-in, draws have the stated distribution.
+
+    Parameters
+    ----------
+    space : VersionSpace
+        Any kernel; the Gram matrix may be singular.
+    n_draws : int, default=1000
+        Draws of all chains together, rounded up to a multiple of ``n_chains``.
+    label_noise : float or array-like of shape (m,), default=0.0
+        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+    n_chains : int, default=4
+        Balls, each from a start of its own.
+    travel : float, default=pi / 2
+        Radians between two refreshes of the direction. For the Bayes point alone long flights,
+        9 pi / 2, are better; multiples of pi are bad.
+    thin : int, default=1
+        Flights for each draw.
+    burn_in : int, optional
+        Flights before the first draw. Default: 20 (100 with label noise), or a tenth of the
+        flights if that is more.
+    travel_time : float, optional
+        Radians after which each ball stops, burn-in not counted.
+    tol : float, optional
+        Stop once the Monte-Carlo error of the Bayes point, an angle in radians, is below this.
+    max_time : float, optional
+        Seconds after which the draws made so far are returned.
+    start : array-like of shape (n_chains, m), {"consistent", "random"}, optional
+        Coefficients where the balls start; or inside version space; or anywhere (label noise
+        only). By default inside version space without label noise, else in turn inside and
+        anywhere.
+    n_path : int, default=0
+        Number of walls met by the first ball, burn-in included, at which its position is recorded.
+    n_jobs : int, optional
+        Threads, as in joblib. The result does not depend on it.
+    random_state : int, RandomState or None
+    verbose : int, default=0
+        Show progress on standard error.
+
+    Returns
+    -------
+    Posterior
+        Its ``bayes_point()`` comes from the kicks. ``info`` has ``bounces`` and ``passes`` (one
+        number a chain), ``travel_time`` (radians a chain), ``flight_seconds`` (in the compiled
+        loop), ``drift`` (largest difference of an output, as a share of sqrt(k(x, x)), to one
+        recomputed from coefficients), ``restarts`` (of balls that rounding led out of their
+        cell), ``errors`` (training errors of each draw, chain after chain), ``path``.
+
+    Raises
+    ------
+    EmptyVersionSpaceError
+        With the points that contradict each other.
+
+    Examples
+    --------
+    Equal angles between all walls: all margins of the Bayes point are equal.
+
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, inference
+    >>> space = VersionSpace(0.5 + 0.5 * np.eye(3), [1, 1, 1])
+    >>> post = inference.sample_billiard(space, n_draws=4000, random_state=0)
+    >>> space.margins(post.bayes_point()).round(1)
+    array([0.8, 0.8, 0.8])
+    """
+    check_positive_integer("n_draws", n_draws)
+    check_positive_integer("n_chains", n_chains)
+    check_positive_integer("thin", thin)
+    check_number("travel", travel, above=0)
+    for name, value in (("tol", tol), ("max_time", max_time), ("travel_time", travel_time)):
+        if value is not None:
+            check_number(name, value, above=0)
+    if burn_in is not None:
+        check_number("burn_in", burn_in, least=0)
+    check_seed(random_state)
+    noise = check_label_noise(label_noise, len(space))
+    per_chain = -(-n_draws // n_chains)
+    if travel_time is not None:
+        per_chain = max(1, min(per_chain, int(travel_time / (travel * thin) + 1e-9)))
+    if burn_in is None:
+        burn_in = default_burn_in(per_chain * thin, bool(np.any(noise)))
+    budget = Budget(max_time, "billiard" if verbose else None)
+    entropy = entropy_of(random_state)
+    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
+        factor = factorise(space.rows, space.ridge, threads)
+        coef = _starts(space, factor, noise, n_chains, start, entropy, budget)
+        table = Table(
+            space.rows, space.ridge, factor, np.tile(space.y, (n_chains, 1)),
+            np.tile(noise / (1 - noise), (n_chains, 1)),
+        )  # fmt: skip
+        balls = Balls(table, coef, entropy, n_path)
+        flights = run(
+            balls, per_chain, travel=travel, thin=thin, burn_in=int(burn_in), budget=budget,
+            threads=threads, enough=None if tol is None else _precise(table, tol),
+        )  # fmt: skip
+    if budget.interrupted:
+        raise KeyboardInterrupt
+    warn_if_unmoved(flights, stacklevel=3)
+    return posterior_of(space, factor, balls, flights, slice(None), noise)
+
+
+def default_burn_in(n_flights, noisy):
+    """Flights before the first draw."""
+    return max(BURN_IN_NOISY if noisy else BURN_IN, int(BURN_IN_SHARE * n_flights))
+
+
+def factorise(rows, ridge, threads):
+    """Make all rows present, and factorise the softened Gram matrix."""
+    everyone = np.arange(len(rows))
+    rows.ensure(everyone)
+    K = submatrix(rows, everyone)
+    K[np.diag_indices_from(K)] += ridge
+    return Factor(K, rows.store.dtype, threads)
+
+
+def start_of(space, factor, noise, number, rng, budget, kind=None):
+    """Coefficients of the unit vector where ball ``number`` of a machine begins."""
+    sure = noise == 0
+    if kind is None:
+        kind = "random" if number % 2 and not np.any(sure) else "consistent"
+    if kind == "random":
+        return random_start(factor, rng)
+    coef = direct_start(space.rows, space.ridge, factor, space.y, number, rng)
+    if coef is None:
+        if not np.any(sure):  # no wall has to be obeyed
+            return random_start(factor, rng)
+        coef = perceptron_start(space, number, rng, budget, np.flatnonzero(sure))
+    return coef
+
+
+def _starts(space, factor, noise, n_chains, start, entropy, budget):
+    if start is None or isinstance(start, str):
+        if start not in (None, "consistent", "random"):
+            raise ValueError(
+                f"start must be an array, 'consistent', 'random' or None; got {start!r}."
+            )
+        if start == "random" and np.any(noise == 0):
+            raise ValueError("start='random' needs label_noise > 0 for every point.")
+        quiet = Budget(budget.max_time)
+        rngs = [start_rng(entropy, number) for number in range(n_chains)]
+        return np.array([
+            start_of(space, factor, noise, number, rng, quiet, start)
+            for number, rng in enumerate(rngs)
+        ])  # fmt: skip
+    coef = np.array(start, dtype=np.float64)
+    if coef.shape != (n_chains, len(space)):
+        raise ValueError(
+            f"start must have one row of {len(space)} coefficients for each of {n_chains} chains; "
+            f"got shape {coef.shape}."
+        )
+    outputs = space.outputs(coef)
+    squared = np.einsum("cj,cj->c", coef, outputs)
+    wrong = np.any((space.y * outputs < 0) & (noise == 0), axis=1)
+    if not np.all(squared > 0) or np.any(wrong):
+        raise ValueError(
+            f"start must lie inside version space; chains {np.flatnonzero(wrong).tolist()} do not."
+        )
+    return coef / np.sqrt(squared)[:, None]
+
+
+def start_rng(entropy, ball):
+    """Generator of the start of a ball."""
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3, ball)))
+
+
+def _precise(table, tol):
+    def enough(flights):
+        return kick_error(table, flights, slice(None)) <= tol
+
+    return enough
+
+
+def kick_error(table, flights, balls):
+    """Monte-Carlo error of the Bayes point from the kicks of some balls, an angle."""
+    means, weights = flights.batches(balls)
+    return angle_error(means, outputs_of(table.rows, table.ridge, means), weights)
+
+
+def posterior_of(space, factor, balls, flights, chosen, noise):
+    """Return the `Posterior` of the balls ``chosen``, all of one machine."""
+    coef, outputs = flights.coef[chosen], flights.outputs[chosen]
+    n_chains, m = len(coef), coef.shape[2]
+    counts = balls.counts()
+    info = counts | {
+        "bounces": counts["bounces"][chosen],
+        "passes": counts["passes"][chosen],
+        "travel_time": float(sum(flights.radians)),
+        "errors": np.count_nonzero(space.y * outputs < 0, axis=2).ravel(),
+        "path": balls.recorded_path(),
+    }
+    centre = None
+    if flights.kicks:
+        means, weights = flights.batches(chosen)
+        centre = np.average(means, axis=0, weights=weights)
+        info["kicks_error"] = angle_error(
+            means, outputs_of(space.rows, space.ridge, means), weights
+        )
+        centre /= space.norm(centre)
+    return Posterior(
+        coef.reshape(-1, m), n_chains=n_chains, outputs=outputs.reshape(-1, m), centre=centre,
+        space=space, factor=factor, label_noise=noise, info=info,
+    )  # fmt: skip
+
+
+def warn_if_unmoved(flights, stacklevel):
+    """Warn when there was no time for a draw."""
+    if not flights.n_draws:
+        warnings.warn(
+            "the time was up before the first draw of the billiard: what is returned are its "
+            "starting points. Raise max_time.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )

@@ -1,0 +1,61 @@
+"""Ways into version space: where a billiard ball begins."""
+
+import numpy as np
+
+from bayespoint.gram import outputs_of
+from bayespoint.perceptrons import conflict_check, perceptron_draws
+
+# Margins asked of direct solves are log-normal, alternately about equal and widely spread, so that
+# balls begin near the middle and near the walls.
+SPREADS = (0.5, 3.0)
+
+
+def direct_start(rows, ridge, factor, label, number, rng):
+    """Unit vector with random positive margins, from one linear solve; None if it fails.
+
+    It needs a Gram matrix that is not singular: y_i <w, phi(x_i)> = t_i then has a solution for
+    any t > 0.
+    """
+    if factor.rank < len(rows):
+        return None
+    target = np.exp(SPREADS[number % len(SPREADS)] * rng.standard_normal(len(rows)))
+    wanted = label * target * np.sqrt(rows.diagonal + ridge)
+    coef = factor.coefficients(factor.white(wanted[None, :]))
+    return _unit(rows, ridge, coef[0], label)
+
+
+def perceptron_start(space, number, rng, budget, visited=None):
+    """Unit vector from a kernel perceptron on the points in a random order.
+
+    ``visited``: the points that must be on the right side; by default all. Raises
+    `EmptyVersionSpaceError` with the points that contradict each other, if some are found.
+    """
+    visited = np.arange(len(space)) if visited is None else visited
+    order = rng.permutation(visited).astype(np.int32)
+    (draw,) = perceptron_draws(
+        space.rows, space.y.astype(np.int8)[None, :], space.ridge, range(number, number + 1),
+        lambda _: order, budget=budget, on_exhausted=conflict_check(lambda _: space),
+    )  # fmt: skip
+    if draw.violated[0]:
+        raise ValueError(
+            f"found no start inside version space: the perceptron leaves {draw.violated[0]} "
+            f"training points on the wrong side. Set softness > 0 or label_noise > 0, or raise "
+            f"max_time where it is set."
+        )
+    coef = np.zeros(len(space))
+    coef[draw.coef[0][0]] = draw.coef[0][1]
+    return coef
+
+
+def random_start(factor, rng):
+    """Unit vector in a random direction: a draw of the prior."""
+    white = rng.standard_normal((1, factor.rank))
+    return factor.coefficients(white / np.linalg.norm(white))[0]
+
+
+def _unit(rows, ridge, coef, label):
+    outputs = outputs_of(rows, ridge, coef)
+    squared = coef @ outputs
+    if not squared > 0 or not np.all(label * outputs > 0):
+        return None
+    return coef / np.sqrt(squared)
