@@ -216,7 +216,7 @@ class Posterior:
                 "to_arviz needs ArviZ; run: pip install 'bayespoint[diagnostics]'"
             ) from error
         outputs = self._dense(self._needed_outputs())
-        groups = {"posterior": {"output": outputs}}
+        groups: dict = {"posterior": {"output": outputs}}
         if self.space is not None:
             errors = np.count_nonzero(self.space.y * outputs < 0, axis=2)
             groups["sample_stats"] = {"errors": errors}
