@@ -16,7 +16,6 @@ from bayespoint.decisions import (
     probability_from_odds,
     shift_outputs,
     vote_probabilities,
-    whitener,
 )
 
 N_CHAINS = 32
@@ -137,28 +136,6 @@ def test_outputs_that_say_nothing_or_the_opposite_give_a_flat_link():
 
 
 # ---------------------------------------------------------------------- votes
-
-
-def gram(kind, m=12):
-    X = np.random.default_rng(2).normal(size=(m, 3))
-    if kind == "definite":
-        return rbf_kernel(X, gamma=1.0), m
-    if kind == "singular":
-        return X @ X.T, 3
-    X[6:] = X[:6]  # repeated points
-    return rbf_kernel(X, gamma=1.0), 6
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-8, 1e8])
-@pytest.mark.parametrize("kind", ["definite", "singular", "repeated"])
-def test_the_whitener_has_rank_many_rows_and_makes_the_matrix_one(kind, scale):
-    K, rank = gram(kind)
-    K = scale * K
-    P = whitener(K)
-    assert P.shape == (rank, len(K))
-    assert_allclose(P @ K @ P.T, np.eye(rank), atol=1e-8)
-    k = K @ np.random.default_rng(3).normal(size=len(K))
-    assert_allclose(np.sum((P @ k) ** 2), k @ np.linalg.pinv(K, rcond=1e-10) @ k, rtol=1e-6)
 
 
 def chi_check(correct):

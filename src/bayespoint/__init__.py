@@ -2,7 +2,7 @@
 
 from bayespoint import inference
 from bayespoint.classifier import BayesPointClassifier
-from bayespoint.displays import RiskCoverageDisplay
+from bayespoint.displays import PosteriorDisplay, RiskCoverageDisplay
 from bayespoint.posterior import Posterior
 from bayespoint.rejection import RejectingClassifier, aurc, risk_coverage_curve
 from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
@@ -11,6 +11,7 @@ __all__ = [
     "BayesPointClassifier",
     "EmptyVersionSpaceError",
     "Posterior",
+    "PosteriorDisplay",
     "RejectingClassifier",
     "RiskCoverageDisplay",
     "VersionSpace",

@@ -43,7 +43,7 @@ class Table(NamedTuple):
     ridge: np.ndarray  # (m,), what softness adds to the diagonal
     factor: object  # Factor of the softened Gram matrix
     label: np.ndarray  # (n_balls, m), +1 or -1
-    pass_rate: np.ndarray  # (n_balls, m), probability to pass a wall from the right side
+    pass_rate: np.ndarray  # (n_balls, m), probability to pass a wall from the side of its label
 
 
 class Balls:
@@ -54,13 +54,13 @@ class Balls:
     table : Table
     start : ndarray of shape (n_balls, m)
         Coefficients of the positions, of unit length.
-    entropy : int
-        Seed of the directions and of the passes.
+    seed : SeedSequence
+        Of the directions and of the passes.
     n_path : int, default=0
         Events of the first ball whose positions are recorded.
     """
 
-    def __init__(self, table, start, entropy, n_path=0):
+    def __init__(self, table, start, seed, n_path=0):
         from bayespoint._kernels.billiard_loop import CURSOR_SIZE, RANDOM
 
         n_balls, m = start.shape
@@ -76,8 +76,7 @@ class Balls:
         self.kicks = np.zeros_like(start)
         self.angle = np.zeros((n_balls, 1))
         self.cursor = np.zeros((n_balls, CURSOR_SIZE), dtype=np.int64)
-        seeds = [np.random.SeedSequence(entropy, spawn_key=(2, b)) for b in range(n_balls)]
-        self.rngs = [np.random.default_rng(seed) for seed in seeds]
+        self.rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
         self.cursor[:, RANDOM] = [rng.integers(2**63) for rng in self.rngs]
         self.path = np.zeros((n_path, m))
         self.drift = 0.0
@@ -263,6 +262,12 @@ class Flights:
     def outputs(self):
         """Outputs of the draws so far."""
         return self._outputs[:, : self.n_draws] if self.n_draws else self._start[1][:, None]
+
+    def total(self, n_balls):
+        """Return the kicks of each ball over all batches, and its travel."""
+        shape = (n_balls, self._coef.shape[2])
+        kicks = np.sum(self.kicks, axis=0) if self.kicks else np.zeros(shape)
+        return kicks, float(sum(self.radians))
 
     def batches(self, balls):
         """Mean position of some balls from the kicks, one row a ball and batch, and weights."""

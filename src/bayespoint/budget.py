@@ -78,6 +78,15 @@ class Budget:
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    @contextmanager
+    def silent(self):
+        """Show no progress for a while."""
+        label, self.label = self.label, None
+        try:
+            yield
+        finally:
+            self.label = label
+
     def show(self, done, total, detail=""):
         """Draw the progress line, at most every tenth of a second and at the end."""
         if self.label is None:

@@ -5,27 +5,22 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayespoint import decisions
 from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
-from bayespoint.ensemble import Ensemble
-from bayespoint.gram import GramRows, apply_kernel, submatrix, warn_if_large
+from bayespoint.gram import GramRows
+from bayespoint.inference.billiard import factorise
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
-from bayespoint.perceptrons import (
-    conflict_check,
-    entropy_of,
-    perceptron_draws,
-    permutations,
-    warn_if_violated,
-)
+from bayespoint.methods import METHODS, Problem
+from bayespoint.perceptrons import entropy_of
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior
+from bayespoint.prediction import PredictionMixin
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     canonical,
@@ -33,26 +28,24 @@ from bayespoint.validation import (
     check_gram,
     check_number,
     check_parameters,
-    check_positive_integer,
     check_weights,
+    class_noise,
     log_class_weights,
-    same_precision,
     warn_about_scales,
 )
-from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
+from bayespoint.version_space import EmptyVersionSpaceError
 
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
 LINK_TIME_AFTER_INTERRUPT = 1.0
 
-# Test points whose draws' outputs are held at once.
-VOTE_BLOCK = 1024
-
 # Settings that draws depend on: warm_start refuses to mix draws of different ones.
-DRAW_SETTINGS = ("kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias", "softness")
+DRAW_SETTINGS = (
+    "kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias", "softness", "inference",
+)  # fmt: skip
 
 
-class BayesPointClassifier(ClassifierMixin, BaseEstimator):
+class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     """Kernel classifier that averages over many classifiers consistent with the data.
 
     Parameters
@@ -224,14 +217,20 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
         distinct, points = self._training_points(X, y, sample_weight)
         kernel = self._new_kernel(distinct, points.weight)
-        ensemble = self._held_ensemble(points)
+        self._choose_inference(points, distinct.dtype.itemsize)
+        held = self._held_draws(points)
         n_threads = effective_n_jobs(self.n_jobs)
         with budget.catching_interrupts(), open_threads(n_threads) as threads:
-            rows = self._rows(kernel, distinct, threads)
-            self._check_feasible(rows, points)
-            self._draw(ensemble, rows, points, budget)
-            self._keep(ensemble, kernel, distinct, rows, points)
-            self._fit_link(kernel, distinct, rows, points, budget)
+            problem = self._problem(kernel, distinct, points, threads)
+            self._check_feasible(problem, points)
+            method = METHODS[self.inference_]
+            self._draws_, factor = method.draw(
+                problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
+                budget=budget, threads=threads,
+            )  # fmt: skip
+            self._keep(kernel, distinct, problem, points, factor, budget)
+            if self._whitener_ is None:
+                self._fit_link(kernel, distinct, problem, points, budget)
         return budget.interrupted
 
     def _training_points(self, X, y, sample_weight):
@@ -259,6 +258,9 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         self._n_samples_ = X.shape[0]
         totals = np.bincount(points.label, weights=points.weight)
         self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
+        self._class_noise_ = class_noise(self.label_noise, self.classes_)
+        equal = np.all(self._class_noise_ == self._class_noise_[0])
+        self.label_noise_ = float(self._class_noise_[0]) if equal else self._class_noise_
         distinct = self._restricted(X, points.row)
         if self.kernel != "precomputed":
             warn_about_scales(distinct)
@@ -277,8 +279,6 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
             self.gamma_ = scale_gamma(distinct, weight)
         check_fits(self.gamma_, "gamma", distinct.dtype)
         self.softness_ = float(self.softness)
-        self.label_noise_ = 0.0
-        self.inference_ = "perceptron"
         self._center_, self._layout_ = None, None
         kernel = self._kernel().fit_layout(distinct)
         self._center_, self._layout_ = kernel.center_, kernel.layout_
@@ -298,31 +298,69 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         cache_bytes = int(self.cache_size * 1e6)
         return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
 
-    def _check_feasible(self, rows, points):
+    def _choose_inference(self, points, itemsize):
+        """Settle method and decision, and check that their memory is within ``cache_size``."""
+        noisy = bool(np.any(self._class_noise_))
+        self.inference_ = self.inference
+        self.inference_reason_ = "asked for"
+        if self.inference == "auto":
+            self.inference_ = "billiard" if noisy else "perceptron"
+            self.inference_reason_ = (
+                "label_noise > 0, which perceptrons cannot take into account" if noisy else
+                "label_noise = 0: perceptrons are faster than the billiard and about as accurate"
+            )  # fmt: skip
+        self._decision_ = self.decision
+        if self.decision == "auto":
+            self._decision_ = "bayes_point" if self.inference_ == "perceptron" else "vote"
+        n_points = len(points.label)
+        needed = METHODS[self.inference_].needed_bytes(n_points, itemsize) / 1e6
+        what = f"inference={self.inference_!r} ({self.inference_reason_})"
+        remedy = "inference='perceptron' with label_noise=0"
+        if self._decision_ == "vote":  # K, its factor, and what the inverse is solved from
+            needed = max(needed, 4 * 8 * n_points**2 / 1e6)
+            what = f"decision='vote' with {what}"
+            remedy = f"decision='bayes_point', or {remedy}"
+        if needed > self.cache_size:
+            raise ValueError(
+                f"{what} needs {needed:.1f} MB for {n_points} distinct training points; got "
+                f"cache_size={self.cache_size}. Raise cache_size, or use {remedy}."
+            )
+
+    def _problem(self, kernel, distinct, points, threads):
+        """Labels +1 and -1 for each machine (one for two classes, else one a class), and noise."""
+        classes = self.classes_.tolist()
+        machines = [1] if len(classes) == 2 else range(len(classes))
+        own = points.label == np.array(machines)[:, None]
+        rate = self._class_noise_[points.label]
+        # A wrong label is any of the others: of class c with this chance.
+        rate = np.where(own, rate, rate / (len(classes) - 1))
+        with np.errstate(divide="ignore"):
+            odds = points.weight * np.log((1 - rate) / rate)
+        names = [f" for class {c!r} against the rest" for c in classes]
+        return Problem(
+            self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
+            self.softness_, expit(-odds), names if len(classes) > 2 else [""], points.row,
+        )  # fmt: skip
+
+    def _check_feasible(self, problem, points):
         """Find what no classifier can satisfy before anything is drawn."""
-        origin = rows.diagonal == 0
+        origin = problem.rows.diagonal == 0
         if np.any(origin):
             raise ValueError(
                 f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
-        if self.decision == "vote":
-            self._check_span(len(rows))
-        if self.softness == 0:
+        if self.softness == 0 and np.any(self._class_noise_ == 0):
             conflicting = contradictions(points)
             if len(conflicting):
                 raise EmptyVersionSpaceError(
                     conflicting, " (equal rows, unequal labels)", "leave them out"
                 )
 
-    def _targets(self, label):
-        """Labels +1 and -1 for each machine: one for two classes, else one a class."""
-        machines = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return np.array([np.where(label == c, 1, -1) for c in machines], dtype=np.int8)
-
-    def _held_ensemble(self, points):
-        """Draws of the last fit to add to, or an empty ensemble."""
+    def _held_draws(self, points):
+        """Draws of the last fit to add to, or None."""
         settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
+        settings["label_noise"] = self._class_noise_.tolist()
         settings["X, y or sample_weight"] = points.fingerprint
         if self.warm_start and getattr(self, "_draws_", None) is not None:
             changed = [name for name in settings if settings[name] != self._settings_[name]]
@@ -331,49 +369,28 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start=True adds draws to those of the last fit, but {changed} changed "
                     f"since then. Set warm_start=False to start anew."
                 )
-            if np.all(self._draws_["finished"]):
-                return Ensemble.from_state(self._draws_)
-            return Ensemble(*self._targets(points.label).shape)  # a draw cut short is made anew
+            return self._draws_ if np.all(self._draws_["finished"]) else None
         self._settings_: dict = settings
-        self._entropy_ = entropy_of(self.random_state)
-        return Ensemble(*self._targets(points.label).shape)
+        self._entropy_: int = entropy_of(self.random_state)
+        return None
 
-    def _draw(self, ensemble, rows, points, budget):
-        targets = self._targets(points.label)
-        orders = permutations(len(rows), self._entropy_)
-        enough = np.all(ensemble.angle_errors() <= self.tol)
-        missing = 0 if enough else max(0, self.n_draws - ensemble.n_draws)
-        numbers = range(ensemble.next_number, ensemble.next_number + missing)
-        if missing:
-            warn_if_large(rows, orders(numbers[0]))
-        problems = [f" for class {c!r} against the rest" for c in self.classes_.tolist()]
-        check = conflict_check(
-            lambda machine: VersionSpace(rows, targets[machine], self.softness_),
-            points.row, problems if len(targets) > 1 else None,
-        )  # fmt: skip
-        for draw in perceptron_draws(
-            rows, targets, self.softness_ * rows.diagonal, numbers, orders, budget=budget,
-            on_exhausted=check,
-        ):  # fmt: skip
-            ensemble.add(draw)
-            if np.all(ensemble.angle_errors() <= self.tol):
-                break
-        warn_if_violated(ensemble.violated, stacklevel=5)
-
-    def _keep(self, ensemble, kernel, distinct, rows, points):
+    def _keep(self, kernel, distinct, problem, points, factor, budget):
         """Store what prediction, further draws and inspection need, as plain arrays."""
-        self._draws_ = ensemble.state()
+        state = self._draws_
         self._points_row_ = points.row
-        self.n_draws_ = ensemble.n_draws
-        self.bayes_point_error_ = ensemble.angle_errors()
+        self.n_draws_ = state["n_draws"]
+        self.bayes_point_error_ = state["angle_errors"]
+        self.diagnostics_ = state["info"]
         self._whitener_: np.ndarray | None = None
-        bayes_points = ensemble.bayes_points()
-        used = np.flatnonzero(np.any(self._draws_["sum_coef"] != 0, axis=0))
-        if self.decision == "vote":
-            used = np.arange(len(rows))
-            self._whitener_ = self._span(rows)
+        self._kappa_ = np.nan
+        used = np.flatnonzero(np.any(state["used"], axis=0))
+        if self._decision_ == "vote":
+            used = np.arange(len(points.row))
+            if factor is None:
+                factor = factorise(problem.rows, problem.ridge, problem.rows.threads, budget)
+            self._whitener_ = factor.whitener()
         self._used_ = used
-        self.dual_coef_ = bayes_points[:, used]
+        self.dual_coef_ = state["bayes_points"][:, used]
         self.support_ = points.row[used]
         diagonal = None
         if self.kernel == "precomputed":
@@ -385,136 +402,35 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
         self._support_ = dict(vars(prepared))
 
-    def _check_span(self, n_points):
-        needed = 4 * 8 * n_points**2 / 1e6  # K, its factor, and what the inverse is solved from
-        if needed > self.cache_size:
-            raise ValueError(
-                f"decision='vote' needs {needed:.1f} MB for the span of {n_points} training "
-                f"points; got cache_size={self.cache_size}. Raise cache_size or use "
-                f"decision='bayes_point'."
-            )
-
-    def _span(self, rows):
-        K = submatrix(rows, np.arange(len(rows)))
-        K[np.diag_indices_from(K)] *= 1 + self.softness_
-        return decisions.whitener(K, rows.store.dtype)
-
-    def _fit_link(self, kernel, distinct, rows, points, budget):
-        chosen = link_points(points.label, self._entropy_)
-        if len(rows) > LINK_POINTS:
-            threads = rows.threads
+    def _fit_link(self, kernel, distinct, problem, points, budget):
+        label, weight, rows = points.label, points.weight, problem.rows
+        if len(label) > LINK_POINTS:
+            chosen = link_points(label, self._entropy_)
+            label, weight, threads = label[chosen], weight[chosen], rows.threads
             rows.store = None  # its memory, before other rows take some
-            part = self._rows(kernel, self._restricted(distinct, chosen), threads)
-            label, weight = points.label[chosen], points.weight[chosen]
-        else:
-            part, label, weight = rows, points.label, points.weight
+            rows = self._rows(kernel, self._restricted(distinct, chosen), threads)
+            problem = problem._replace(
+                rows=rows, targets=problem.targets[:, chosen], noise=problem.noise[:, chosen],
+                points=problem.points[chosen],
+            )  # fmt: skip
         time_left = None
         if self.max_time is not None:
             time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
         budget.label = None
         budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
+
+        def held_out(visited, fold):
+            return METHODS[self.inference_].held_out(
+                problem, visited, n_draws=self.n_draws_, entropy=self._entropy_, fold=fold,
+                budget=budget, threads=rows.threads,
+            )  # fmt: skip
+
         self._kappa_ = calibrate(
-            part, self._targets(label), self.softness_ * part.diagonal, label, weight,
-            n_draws=self.n_draws_, entropy=self._entropy_, budget=budget,
+            held_out, label, weight, n_machines=len(problem.targets),
+            lengths=np.sqrt(rows.diagonal),
         )  # fmt: skip
 
-    # ------------------------------------------------------------------ deciding
-
-    def decision_function(self, X):
-        """Outputs that decide: the class with the largest one is predicted.
-
-        With ``decision="bayes_point"`` the cosine between the Bayes point and the point in
-        feature space (shifted by ``class_weight``); with "vote" the logit of the probability
-        (two classes) or its logarithm.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes, positive means ``classes_[1]``.
-        """
-        X = self._validated(X)
-        if self._whitener_ is not None:
-            return decisions.log_odds(self._log_votes(X))
-        outputs = self._outputs(X, self.dual_coef_)
-        outputs = outputs[:, 0] if len(self.classes_) == 2 else outputs
-        return decisions.shift_outputs(outputs, self._kappa_, self._log_weight_)
-
-    def predict(self, X):
-        """Predict the class with the largest output.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        best = decisions.winners(self.decision_function(X))
-        return self.classes_[best]
-
-    def predict_proba(self, X):
-        """Probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        outputs = self.decision_function(X)
-        if self._whitener_ is not None:
-            return decisions.probability_from_odds(outputs)
-        return decisions.link(outputs, self._kappa_)
-
-    def predict_log_proba(self, X):
-        """Logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def sample_proba(self, X, n_samples=10, random_state=None):
-        """Probabilities according to single draws of the posterior.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        n_samples : int, default=10
-            Number of draws; more than the model holds are taken with replacement.
-        random_state : int, RandomState instance or None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_rows, n_classes)
-        """
-        X = self._validated(X)
-        if self._draws_ is None:
-            raise ValueError("a compressed classifier holds no draws; use the original one.")
-        check_positive_integer("n_samples", n_samples)
-        rng = check_random_state(random_state)
-        replace = n_samples > self.n_draws_
-        members = rng.choice(self.n_draws_, size=n_samples, replace=replace)
-        coef = [draws[members][:, self._used_].toarray() for draws in self._draws_["coef"]]
-        n_machines = len(coef)
-        outputs = self._outputs(X, np.concatenate(coef))
-        outputs = outputs.reshape(X.shape[0], n_machines, n_samples).transpose(2, 0, 1)
-        outputs = outputs[:, :, 0] if n_machines == 1 else outputs
-        shifted = (decisions.shift_outputs(o, self._kappa_, self._log_weight_) for o in outputs)
-        return np.stack([decisions.link(o, self._kappa_) for o in shifted])
+    # ------------------------------------------------------------------ looking inside
 
     def posterior(self, i=0):
         """Draws of the i-th binary problem (the only one for two classes).
@@ -536,13 +452,22 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         n_machines = len(self.dual_coef_)
         if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
             raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
-        posterior = Ensemble.from_state(self._draws_).posterior(i)
-        coef = posterior.coef
+        coef = self._draws_["coef"][i]
         shape = (coef.shape[0], self._n_samples_)
-        columns = self._points_row_[coef.indices]
-        coef = sp.csr_matrix((coef.data, columns, coef.indptr), shape=shape)
-        coef.sort_indices()
-        return Posterior(coef, mean_norm=posterior.mean_norm)
+        if sp.issparse(coef):
+            columns = self._points_row_[coef.indices]
+            spread = sp.csr_matrix((coef.data.copy(), columns, coef.indptr), shape=shape)
+            spread.sort_indices()
+        else:
+            spread = np.zeros(shape)
+            spread[:, self._points_row_] = coef
+        centre = np.zeros(self._n_samples_)
+        centre[self._points_row_] = self._draws_["bayes_points"][i]
+        kicks = self.inference_ == "billiard" and self._draws_["radians"] > 0
+        return Posterior(
+            spread, mean_norm=self._draws_["mean_norms"][i], n_chains=self._draws_["n_chains"],
+            centre=centre if kicks else None, info={"kicks_error": self.bayes_point_error_[i]},
+        )  # fmt: skip
 
     def compress(self, tol=1e-2):
         """Return a classifier with fewer support points and almost the same decisions.
@@ -582,51 +507,6 @@ class BayesPointClassifier(ClassifierMixin, BaseEstimator):
         small.support_vectors_ = self.support_vectors_[kept]
         small._support_ = dict(vars(support.take(kept)))
         return small
-
-    def _validated(self, X):
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
-            order="C", reset=False,
-        )  # fmt: skip
-        return X[:, self.support_] if self.kernel == "precomputed" else canonical(X)
-
-    def _outputs(self, X, coef):
-        """Cosines of machines (rows of ``coef`` over the support points) and points X."""
-        kernel, support = self._kernel(), Points(**self._support_)
-        X = same_precision(X, support.X.dtype)
-        diagonal = None
-        if self.kernel == "precomputed":
-            diagonal = np.full(X.shape[0], self._mean_diagonal_, dtype=X.dtype)
-        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            points = kernel.prepare(X, diagonal=diagonal)
-            outputs = apply_kernel(kernel, points, support, coef.T, threads)
-        if not self.normalize_kernel:
-            outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
-        return outputs
-
-    def _log_votes(self, X):
-        """Log-probabilities of the classes, averaged over draws exactly."""
-        blocks = [X[s : s + VOTE_BLOCK] for s in range(0, X.shape[0], VOTE_BLOCK)]
-        votes = np.concatenate([self._votes(block) for block in blocks])
-        return decisions.combine_votes(votes, self._log_weight_)
-
-    def _votes(self, X):
-        assert self._whitener_ is not None
-        draws = [coef.toarray() for coef in self._draws_["coef"]]
-        n_machines, rank = len(draws), self._whitener_.shape[0]
-        outputs = self._outputs(X, np.concatenate([*draws, self._whitener_]))
-        inside = np.sum(outputs[:, n_machines * self.n_draws_ :] ** 2, axis=1)
-        variance = np.maximum(1.0 - inside, 0.0) + self.softness_
-        machines = [
-            decisions.vote_probabilities(
-                outputs[:, k * self.n_draws_ : (k + 1) * self.n_draws_].T, variance, rank
-            )
-            for k in range(n_machines)
-        ]
-        if n_machines == 1:
-            return machines[0]
-        return np.column_stack([votes[:, 1] for votes in machines])
 
     def __sklearn_tags__(self):
         """Say what the estimator takes."""

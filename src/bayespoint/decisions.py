@@ -1,15 +1,11 @@
 """From outputs of machines to decisions and probabilities."""
 
 import numpy as np
-import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit, log_ndtr, log_softmax, ndtri_exp, softmax, stdtr
 
 # Bounds of the steepness kappa of the link: from "says nothing" to "a step".
 KAPPA_RANGE = (1e-2, 1e5)
-
-# Eigenvalues of the Gram matrix below this share of the largest one count as zero.
-RANK_TOLERANCE = 1e-10
 
 _LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 
@@ -69,30 +65,8 @@ def fit_link(outputs, label, weight):
     return float(np.exp(best.x))
 
 
-def whitener(K, precision=np.float64):
-    """Matrix P with P K Pᵀ = I and rank(K) rows, so that kᵀ K⁺ k = ||P k||².
-
-    ``precision``: type in which the entries of K were computed.
-    """
-    tolerance = max(RANK_TOLERANCE, len(K) * np.finfo(precision).eps)
-    try:
-        L = scipy.linalg.cholesky(K, lower=True)
-        smallest = np.min(L.diagonal()) ** 2
-        if smallest > tolerance * np.max(K.diagonal()):
-            return scipy.linalg.solve_triangular(L, np.eye(len(K)), lower=True)
-    except scipy.linalg.LinAlgError:
-        pass
-    values, vectors = scipy.linalg.eigh(K)
-    keep = values > tolerance * values[-1]
-    return (vectors[:, keep] / np.sqrt(values[keep])).T
-
-
 def vote_probabilities(outputs, variance, rank, weights=None):
     """Probability that a draw's output at x is negative and positive, averaged over draws.
-
-    The part of w outside the span of the training points is still Gaussian (mathematics of the
-    exact predictive): E_r Phi(r mu / sqrt(v)) with r chi-distributed with ``rank`` degrees of
-    freedom, which is Student's t distribution function at sqrt(rank) mu / sqrt(v).
 
     Parameters
     ----------
@@ -109,19 +83,45 @@ def vote_probabilities(outputs, variance, rank, weights=None):
     -------
     ndarray of shape (n, 2)
     """
-    deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-    t = np.sqrt(rank) * outputs / deviation
-    votes = [stdtr(rank, -t), stdtr(rank, t)]
+    votes = draw_votes(outputs, variance, rank)
     return np.column_stack([np.average(vote, axis=0, weights=weights) for vote in votes])
 
 
-def combine_votes(votes, log_weight):
-    """Normalise one-against-the-rest votes over classes, weighted.
+def draw_votes(outputs, variance, rank):
+    """Probability that the output at x of single draws is negative, and positive.
 
-    ``votes``: (n, 2) for two classes, else (n, n_classes). Returns log-probabilities.
+    The part of w outside the span of the training points is still Gaussian (mathematics of the
+    exact predictive): E_r Phi(r mu / sqrt(v)) with r chi-distributed with ``rank`` degrees of
+    freedom, which is Student's t distribution function at sqrt(rank) mu / sqrt(v). Two arrays
+    shaped like ``outputs``.
     """
-    log_p = np.log(np.maximum(votes, _LEAST_PROBABILITY)) + log_weight
-    return log_softmax(log_p, axis=1)
+    deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    t = np.sqrt(rank) * outputs / deviation
+    return stdtr(rank, -t), stdtr(rank, t)
+
+
+def label_chances(noise):
+    """Chance of each label given the true class, (n_classes, n_classes), a row a true class.
+
+    ``noise[k]`` is the probability that a label k is wrong, all other classes being equally likely
+    then: the chance of label k is proportional to 1 - noise[k] for points of class k and to
+    noise[k] / (n_classes - 1) for the others, scaled so that the chances of all labels add to one.
+    """
+    n_classes = len(noise)
+    likelihood = np.tile(noise / (n_classes - 1), (n_classes, 1))
+    likelihood[np.diag_indices(n_classes)] = 1 - noise
+    return likelihood * np.linalg.solve(likelihood, np.ones(n_classes))
+
+
+def combine_votes(votes, log_weight, noise=None):
+    """Normalise one-against-the-rest votes over classes, fold in label noise, and weight.
+
+    ``votes``: (..., n, 2) for two classes, else (..., n, n_classes). Returns log-probabilities.
+    """
+    votes = np.maximum(votes, _LEAST_PROBABILITY)
+    if noise is not None and np.any(noise):
+        votes = votes / votes.sum(axis=-1, keepdims=True) @ label_chances(noise)
+    return log_softmax(np.log(votes) + log_weight, axis=-1)
 
 
 def log_odds(log_p):

@@ -32,6 +32,8 @@ class Factor:
     precision : dtype, default=float64
         In which the entries of K were computed.
     threads : Threads, optional
+    stop : callable, optional
+        Asked now and then; raises KeyboardInterrupt when it says True.
 
     Attributes
     ----------
@@ -50,12 +52,12 @@ class Factor:
     array([[1., 2.]])
     """
 
-    def __init__(self, K, precision=np.float64, threads=None):
+    def __init__(self, K, precision=np.float64, threads=None, stop=None):
         self._threads = threads or Threads(1)
         tolerance = max(RANK_TOLERANCE, len(K) * float(np.finfo(precision).eps))
         diagonal = K.diagonal().copy()
         least = tolerance * diagonal.max()
-        if _cholesky(K, least, self._threads):
+        if _cholesky(K, least, self._threads, stop):
             self.basis = np.arange(len(K))
             self._lower = self._all = K
         else:
@@ -119,37 +121,39 @@ class Factor:
         return self.coefficients(np.eye(self.rank))
 
 
-def _cholesky(K, least, threads):
+def _cholesky(K, least, threads, stop=None):
     """Lower Cholesky factor in place, block column by block column; False if K is singular.
 
     The strict upper triangle is left as it was.
     """
     m = len(K)
     for start in range(0, m, TILE):
-        stop = min(start + TILE, m)
-        panel = K[start:stop, :start]
+        if stop is not None and stop():
+            raise KeyboardInterrupt
+        end = min(start + TILE, m)
+        panel = K[start:end, :start]
 
-        def subtract(first, start=start, stop=stop, panel=panel):
+        def subtract(first, start=start, end=end, panel=panel):
             last = min(first + TILE, m)
-            K[first:last, start:stop] -= K[first:last, :start] @ panel.T
+            K[first:last, start:end] -= K[first:last, :start] @ panel.T
 
-        upper = np.triu(K[start:stop, start:stop], 1)
+        upper = np.triu(K[start:end, start:end], 1)
         if start:
             threads.each(subtract, range(start, m, TILE))
         try:
-            corner = scipy.linalg.cholesky(K[start:stop, start:stop], lower=True)
+            corner = scipy.linalg.cholesky(K[start:end, start:end], lower=True)
         except scipy.linalg.LinAlgError:
             corner = np.zeros((1, 1))
         if corner.diagonal().min() ** 2 <= least:
-            K[start:stop, start:stop] = np.tril(K[start:stop, start:stop]) + upper
+            K[start:end, start:end] = np.tril(K[start:end, start:end]) + upper
             return False
 
-        def divide(first, start=start, stop=stop, corner=corner):
+        def divide(first, start=start, end=end, corner=corner):
             last = min(first + TILE, m)
-            K[first:last, start:stop] = scipy.linalg.solve_triangular(
-                corner, K[first:last, start:stop].T, lower=True, check_finite=False
+            K[first:last, start:end] = scipy.linalg.solve_triangular(
+                corner, K[first:last, start:end].T, lower=True, check_finite=False
             ).T
 
-        threads.each(divide, range(stop, m, TILE))
-        K[start:stop, start:stop] = corner + upper
+        threads.each(divide, range(end, m, TILE))
+        K[start:end, start:end] = corner + upper
     return True

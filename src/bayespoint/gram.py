@@ -1,12 +1,12 @@
 """Rows of the Gram matrix on demand: one store for all machines, within a memory budget."""
 
 import time
-import warnings
 
 import numpy as np
 
 from bayespoint.kernels import BLOCK_FEATURES, BLOCK_ROWS, aligned_empty, block_columns, some_of
 from bayespoint.threads import Threads
+from bayespoint.validation import warn
 
 # A fit is announced as large when its kernel rows may take this many seconds.
 LARGE_FIT_SECONDS = 60.0
@@ -180,13 +180,11 @@ def warn_if_large(rows, order):
     seconds = (time.perf_counter() - start) * len(rows) / BLOCK_ROWS
     if seconds > LARGE_FIT_SECONDS:
         memory = (rows.store.nbytes + rows.cache_bytes / 4) / 1e6
-        warnings.warn(
+        warn(
             f"a large fit: {len(rows)} distinct points, up to {seconds / 60:.1f} min for "
             f"kernel rows at the speed of the first ones, {memory:.0f} MB at most beside the data. "
             f"max_time bounds the time, cache_size the memory; fewer points, more n_jobs or "
-            f"float32 input make it faster.",
-            UserWarning,
-            stacklevel=5,
+            f"float32 input make it faster."
         )
 
 

@@ -10,7 +10,6 @@ goes on until it needs a row that is missing, then the missing rows of all runs 
 together.
 """
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bayespoint.kernels import BLOCK_ROWS, aligned_empty
+from bayespoint.validation import warn
 from bayespoint.version_space import EmptyVersionSpaceError
 
 MAX_PASSES = 1000
@@ -272,16 +272,15 @@ def conflict_check(space_of, names=None, problems=None):
     return check
 
 
-def warn_if_violated(violated, stacklevel=3):
+def warn_if_violated(violated):
     """Warn about draws that leave points on the wrong side."""
     if np.any(violated):
         bad = violated[violated > 0]
-        warnings.warn(
+        warn(
             f"{len(bad)} of {violated.size} perceptron runs did not converge and leave up to "
             f"{bad.max()} training points on the wrong side. Raise max_time where it is set, raise "
             f"softness, or scale the features.",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
 

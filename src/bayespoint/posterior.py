@@ -114,13 +114,7 @@ class Posterior:
             return self.info["kicks_error"]
         if source == "kicks":
             raise ValueError("there are no kicks: only the billiard has them; use source='draws'.")
-        outputs = self._dense(self._needed_outputs())
-        coef = self._dense(self.coef)
-        n_draws = coef.shape[1]
-        batches = [b for b in np.array_split(np.arange(n_draws), BATCHES) if len(b)]
-        means = np.concatenate([coef[:, b].mean(axis=1) for b in batches])
-        values = np.concatenate([outputs[:, b].mean(axis=1) for b in batches])
-        return angle_error(means, values, np.repeat([len(b) for b in batches], self.n_chains))
+        return draws_error(self._dense(self.coef), self._dense(self._needed_outputs()))
 
     def draws(self):
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
@@ -243,6 +237,15 @@ def mean_of_rows(coef, weights=None):
     if weights is None:
         return np.asarray(coef.mean(axis=0)).ravel()
     return np.asarray(weights @ coef).ravel() / np.sum(weights)
+
+
+def draws_error(coef, outputs):
+    """Standard error of the direction of the mean of draws, (n_chains, n_draws, m): an angle."""
+    n_chains, n_draws = coef.shape[:2]
+    batches = [b for b in np.array_split(np.arange(n_draws), BATCHES) if len(b)]
+    means = np.concatenate([coef[:, b].mean(axis=1) for b in batches])
+    values = np.concatenate([outputs[:, b].mean(axis=1) for b in batches])
+    return angle_error(means, values, np.repeat([len(b) for b in batches], n_chains))
 
 
 def angle_error(means, outputs, weights):

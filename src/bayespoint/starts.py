@@ -24,18 +24,18 @@ def direct_start(rows, ridge, factor, label, number, rng):
     return _unit(rows, ridge, coef[0], label)
 
 
-def perceptron_start(space, number, rng, budget, visited=None):
-    """Unit vector from a kernel perceptron on the points in a random order.
+def perceptron_start(space, visited, rng, budget, check=None):
+    """Unit vector from a kernel perceptron on the points ``visited``, in a random order.
 
-    ``visited``: the points that must be on the right side; by default all. Raises
-    `EmptyVersionSpaceError` with the points that contradict each other, if some are found.
+    Raises `EmptyVersionSpaceError` with points that contradict each other, if ``check`` (called
+    with 0 and how often each point was added) finds some.
     """
-    visited = np.arange(len(space)) if visited is None else visited
     order = rng.permutation(visited).astype(np.int32)
-    (draw,) = perceptron_draws(
-        space.rows, space.y.astype(np.int8)[None, :], space.ridge, range(number, number + 1),
-        lambda _: order, budget=budget, on_exhausted=conflict_check(lambda _: space),
-    )  # fmt: skip
+    with budget.silent():
+        (draw,) = perceptron_draws(
+            space.rows, space.y.astype(np.int8)[None, :], space.ridge, range(1), lambda _: order,
+            budget=budget, on_exhausted=check or conflict_check(lambda _: space),
+        )  # fmt: skip
     if draw.violated[0]:
         raise ValueError(
             f"found no start inside version space: the perceptron leaves {draw.violated[0]} "

@@ -1,5 +1,6 @@
 """Checks of parameters and data: one precise message each, with the remedy."""
 
+import sys
 import warnings
 from collections.abc import Mapping
 
@@ -22,7 +23,7 @@ class NotAvailableError(NotImplementedError, ValueError):
 
 
 _LATER = {
-    "inference": ("billiard", "gibbs", "ep"),
+    "inference": ("gibbs", "ep"),
     "gamma": ("evidence", "evidence-ard"),
     "bias": ("evidence",),
     "softness": ("evidence",),
@@ -49,7 +50,7 @@ def check_parameters(params):
             f"gamma must be a number > 0 or 'scale' (for SVC's 'auto' give 1 / n_features); "
             f"got {gamma!r}."
         )
-    _check_choice(params, "inference", ("auto", "perceptron"))
+    _check_choice(params, "inference", ("auto", "perceptron", "billiard"))
     _check_choice(params, "decision", ("auto", "bayes_point", "vote"))
     _check_choice(params, "device", ("cpu", "auto"))
     for name in ("softness", "bias", "tol", "coef0"):
@@ -69,8 +70,16 @@ def check_parameters(params):
     if params["max_time"] is not None:
         check_number("max_time", params["max_time"], above=0)
     check_positive_integer("n_draws", params["n_draws"])
-    _check_label_noise(params["label_noise"])
+    _check_label_noise(params["label_noise"], params["inference"])
     check_seed(params["random_state"])
+
+
+def warn(message, category=UserWarning):
+    """Warn at the line outside this package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("bayespoint."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def check_number(name, value, least=None, above=None):
@@ -197,22 +206,20 @@ def warn_about_scales(X):
     largest = varying[deviation[varying].argmax()]
     small = varying[deviation[varying] < NEGLIGIBLE_DEVIATION * deviation[largest]]
     if 2 * len(small) >= len(varying):
-        warnings.warn(
+        warn(
             f"features are on very different scales: {len(small)} of {len(varying)} columns vary "
             f"less than a hundredth of column {largest} (standard deviation "
             f"{deviation[largest]:.3g}) and hardly count. Scale them: "
-            f"make_pipeline(StandardScaler(), BayesPointClassifier()).",
-            UserWarning,
-            stacklevel=5,
+            f"make_pipeline(StandardScaler(), BayesPointClassifier())."
         )
 
 
 def _instead(name):
     return {
-        "inference": "inference='perceptron' or 'auto'",
+        "inference": "inference='billiard', 'perceptron' or 'auto'",
         "device": "device='cpu' or 'auto'",
         "gamma": "gamma='scale' or a number",
-        "label_noise": "label_noise=0.0 with softness > 0",
+        "label_noise": "a rate in [0, 0.5)",
     }.get(name, f"a number for {name}")
 
 
@@ -244,12 +251,34 @@ def check_label_noise(label_noise, n_points):
     return np.broadcast_to(noise.astype(np.float64), n_points).copy()
 
 
-def _check_label_noise(label_noise):
-    rates = np.atleast_1d(np.asarray(label_noise, dtype=object))
-    if not all(_is_number(rate, least=0) and rate < 0.5 for rate in rates):
-        raise ValueError(f"label_noise must lie in [0, 0.5); got {label_noise!r}.")
-    if any(rate > 0 for rate in rates):
-        raise NotAvailableError(
-            f"label_noise={label_noise!r} needs inference 'billiard', 'gibbs' or 'ep', which are "
-            f"not available in this version of bayespoint; use {_instead('label_noise')}."
+def class_noise(label_noise, classes):
+    """Rates of wrong labels of each class, from one rate, one a class in order, or a dict."""
+    if isinstance(label_noise, Mapping):
+        unknown = [key for key in label_noise if key not in classes.tolist()]
+        if unknown:
+            raise ValueError(
+                f"label_noise names {unknown[:5]}, which are not among the classes "
+                f"{classes[:10].tolist()}; use the labels as they stand in y."
+            )
+        return np.array([label_noise.get(c, 0.0) for c in classes.tolist()], dtype=np.float64)
+    rates = np.asarray(label_noise, dtype=np.float64)
+    if rates.shape not in ((), (len(classes),)):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of the {len(classes)} classes in the "
+            f"order of classes_; got shape {rates.shape}."
+        )
+    return np.broadcast_to(rates, len(classes)).copy()
+
+
+def _check_label_noise(label_noise, inference):
+    rates = list(label_noise.values()) if isinstance(label_noise, Mapping) else label_noise
+    rates = np.atleast_1d(np.array(rates, dtype=object))
+    if rates.ndim != 1 or not all(_is_number(rate, least=0) and rate < 0.5 for rate in rates):
+        raise ValueError(
+            f"label_noise must be a rate in [0, 0.5), or one a class; got {label_noise!r}."
+        )
+    if inference == "perceptron" and any(rate > 0 for rate in rates):
+        raise ValueError(
+            f"inference='perceptron' takes every label as right; got label_noise={label_noise!r}. "
+            f"Use inference='billiard' or 'auto', or softness > 0 instead of label_noise."
         )

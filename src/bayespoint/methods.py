@@ -1,0 +1,251 @@
+"""Inference for all machines of a classifier at once, one class a value of ``inference=``.
+
+A method has ``needed_bytes`` (its memory), ``draw`` (the draws of all machines as plain arrays,
+added to those of an earlier fit) and ``held_out`` (outputs at points left out of the fit). The
+arrays that every method gives are ``coef`` (a list, one array of draws a machine),
+``bayes_points``, ``angle_errors``, ``mean_norms``, ``used`` (points with a coefficient in some
+draw), ``n_draws``, ``n_chains``, ``finished`` and ``info``.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayespoint.billiards import Balls, Table, run
+from bayespoint.ensemble import Ensemble
+from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
+from bayespoint.inference.billiard import (
+    TRAVEL,
+    default_burn_in,
+    factorise,
+    mixing,
+    pass_rates,
+    start_of,
+    start_rng,
+    warn_if_unmixed,
+)
+from bayespoint.perceptrons import (
+    conflict_check,
+    perceptron_draws,
+    permutations,
+    warn_if_violated,
+)
+from bayespoint.posterior import angle_error, draws_error
+from bayespoint.version_space import VersionSpace
+
+# Balls of each machine: enough to see whether they agree.
+CHAINS = 4
+
+# Flights for each draw with label noise, where positions change more slowly.
+THIN_NOISY = 4
+
+# Draws of each machine for held-out outputs, at most; flights of each ball.
+HELD_OUT_DRAWS = 10
+
+
+class Problem(NamedTuple):
+    """The binary problems of a classifier, over the same points."""
+
+    rows: Any  # GramRows or FullRows
+    targets: np.ndarray  # (n_machines, n_points), int8: +1 and -1
+    softness: float
+    noise: np.ndarray  # (n_machines, n_points): probability that a target is wrong
+    names: list  # of the machines, for messages
+    points: np.ndarray  # rows of X, for messages
+
+    @property
+    def ridge(self):
+        """What softness adds to the diagonal."""
+        return self.softness * self.rows.diagonal
+
+    def space(self, machine):
+        """Version space of one machine."""
+        return VersionSpace(self.rows, self.targets[machine], self.softness)
+
+    def part(self, chosen):
+        """Return the problem of some of the points, its Gram matrix computed."""
+        rows = FullRows(submatrix(self.rows, chosen))
+        return self._replace(
+            rows=rows, targets=self.targets[:, chosen], noise=self.noise[:, chosen],
+            points=self.points[chosen],
+        )  # fmt: skip
+
+
+class Perceptrons:
+    """Permuted kernel perceptrons: each draw agrees with all labels."""
+
+    name = "perceptron"
+    takes_noise = False
+
+    @staticmethod
+    def needed_bytes(n_points, itemsize):  # noqa: ARG004
+        """Rows are computed again when they do not fit."""
+        return 0
+
+    @staticmethod
+    def draw(problem, n_draws, *, tol, entropy, held, budget, threads):  # noqa: ARG004
+        """Add draws to those held until there are ``n_draws`` or the Bayes points are precise."""
+        ensemble = Ensemble(*problem.targets.shape)
+        if held is not None and np.all(held["finished"]):  # a draw cut short is made anew
+            ensemble = Ensemble.from_state(held)
+        orders = permutations(len(problem.rows), entropy)
+        enough = np.all(ensemble.angle_errors() <= tol)
+        missing = 0 if enough else max(0, n_draws - ensemble.n_draws)
+        numbers = range(ensemble.next_number, ensemble.next_number + missing)
+        if missing:
+            warn_if_large(problem.rows, orders(numbers[0]))
+        check = conflict_check(problem.space, problem.points, problem.names)
+        for draw in perceptron_draws(
+            problem.rows, problem.targets, problem.ridge, numbers, orders, budget=budget,
+            on_exhausted=check,
+        ):  # fmt: skip
+            ensemble.add(draw)
+            if np.all(ensemble.angle_errors() <= tol):
+                break
+        warn_if_violated(ensemble.violated)
+        common = {
+            "bayes_points": ensemble.bayes_points(), "angle_errors": ensemble.angle_errors(),
+            "mean_norms": ensemble.mean_norms(), "used": ensemble.sum_coef != 0,
+            "n_draws": ensemble.n_draws, "n_chains": 1, "info": {},
+        }  # fmt: skip
+        return ensemble.state() | common, None
+
+    @staticmethod
+    def held_out(problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG004
+        """Outputs at all points of machines trained on the points ``visited``."""
+
+        def order_of_draw(number):
+            seed = np.random.SeedSequence(entropy, spawn_key=(1, fold, number))
+            return np.random.default_rng(seed).permutation(visited).astype(np.int32)
+
+        ensemble = Ensemble(*problem.targets.shape)
+        for draw in perceptron_draws(
+            problem.rows, problem.targets, problem.ridge, range(min(n_draws, HELD_OUT_DRAWS)),
+            order_of_draw,
+            budget=budget,
+        ):  # fmt: skip
+            ensemble.add(draw)
+        return ensemble.unit_mean_outputs()
+
+
+class Billiards:
+    """The exact billiard: draws of the posterior of clean or noisy labels."""
+
+    name = "billiard"
+    takes_noise = True
+
+    @staticmethod
+    def needed_bytes(n_points, itemsize):
+        """All rows and a factor of the Gram matrix."""
+        return n_points**2 * (itemsize + 8)
+
+    @classmethod
+    def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
+        """Fly on from where the held draws end until there are ``n_draws``."""
+        state, factor = cls._draw(problem, n_draws, tol, entropy, held, budget, threads)
+        if not budget.interrupted:
+            warn_if_unmixed(state["finished"], state["info"]["rhat"])
+        return state, factor
+
+    @classmethod
+    def _draw(cls, problem, n_draws, tol, entropy, held, budget, threads):
+        n_chains = min(CHAINS, n_draws) if held is None else held["n_chains"]
+        n_held = 0 if held is None else held["n_draws"] // n_chains
+        missing = -(-n_draws // n_chains) - n_held
+        if held is not None and (missing <= 0 or np.all(held["angle_errors"] <= tol)):
+            return held, None
+        factor = factorise(problem.rows, problem.ridge, threads, budget)
+        noisy = bool(np.any(problem.noise))
+        thin = THIN_NOISY if noisy else 1
+        burn_in = default_burn_in(missing * thin, noisy) if held is None else 0
+        start = cls._starts(problem, factor, n_chains, entropy, budget) if held is None else None
+        balls = Balls(
+            cls._table(problem, factor, n_chains), held["last"] if held else start,
+            np.random.SeedSequence(entropy, spawn_key=(2, n_held)),
+        )  # fmt: skip
+        machines = [slice(c, c + n_chains) for c in range(0, len(balls), n_chains)]
+
+        def enough(flights):
+            return all(
+                draws_error(flights.coef[balls], flights.outputs[balls]) <= tol
+                for balls in machines
+            )
+
+        flights = run(
+            balls, missing, travel=TRAVEL, thin=thin, burn_in=burn_in, budget=budget,
+            threads=threads, enough=enough,
+        )  # fmt: skip
+        return cls._state(problem, held, balls, flights, machines), factor
+
+    @staticmethod
+    def _table(problem, factor, n_chains):
+        rates = [
+            pass_rates(problem.space(machine), noise) for machine, noise in enumerate(problem.noise)
+        ]
+        label = np.repeat([y for y, _ in rates], n_chains, axis=0)
+        rate = np.repeat([rate for _, rate in rates], n_chains, axis=0)
+        return Table(problem.rows, problem.ridge, factor, label, rate)
+
+    @staticmethod
+    def _starts(problem, factor, n_chains, entropy, budget):
+        find = conflict_check(problem.space, problem.points, problem.names)
+
+        def start(ball):
+            machine, number = divmod(ball, n_chains)
+            return start_of(
+                problem.space(machine), factor, problem.noise[machine], number,
+                start_rng(entropy, ball), budget, check=lambda _, counts: find(machine, counts),
+            )  # fmt: skip
+
+        return np.array([start(ball) for ball in range(n_chains * len(problem.targets))])
+
+    @staticmethod
+    def _state(problem, held, balls, flights, machines):
+        """Join new draws and kicks to those held."""
+        kicks, radians = flights.total(len(balls))
+        coef, n_chains = flights.coef, len(balls) // len(machines)
+        if held is not None:
+            kicks, radians = kicks + held["kicks"], radians + held["radians"]
+            old = np.concatenate(held["coef"]).reshape(len(balls), -1, coef.shape[2])
+            coef = np.concatenate([old, coef], axis=1) if flights.n_draws else old
+        centres = kicks if radians else coef.sum(axis=1)
+        outputs = outputs_of(problem.rows, problem.ridge, centres)
+        points, errors, norms = [], [], []
+        means = coef.mean(axis=1)
+        mean_outputs = outputs_of(problem.rows, problem.ridge, means)
+        for chosen in machines:
+            centre = centres[chosen].sum(axis=0)
+            points.append(centre / np.sqrt(centre @ outputs[chosen].sum(axis=0)))
+            errors.append(angle_error(centres[chosen], outputs[chosen], np.ones(n_chains)))
+            norms.append(np.sqrt(means[chosen].mean(axis=0) @ mean_outputs[chosen].mean(axis=0)))
+        mixed = [
+            mixing(target, flights.outputs[chosen], balls.squared_length)
+            for target, chosen in zip(problem.targets, machines, strict=True)
+        ]
+        rhat, ess = np.array(mixed).T
+        return {
+            "coef": [coef[chosen].reshape(-1, coef.shape[2]) for chosen in machines],
+            "bayes_points": np.array(points),
+            "angle_errors": np.array(errors),
+            "mean_norms": np.array(norms),
+            "used": np.ones(problem.targets.shape, dtype=bool),
+            "n_draws": coef.shape[1] * n_chains,
+            "n_chains": n_chains,
+            "finished": bool(flights.n_draws),
+            "kicks": kicks,
+            "radians": radians,
+            "last": coef[:, -1].copy(),
+            "info": balls.counts() | {"rhat": rhat, "ess": ess},
+        }
+
+    @classmethod
+    def held_out(cls, problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG003
+        """Outputs at all points of machines trained on the points ``visited``."""
+        part, n_flights = problem.part(visited), HELD_OUT_DRAWS * CHAINS
+        state, _ = cls._draw(part, n_flights, 0.0, entropy + 1 + fold, None, budget, threads)
+        coef = np.zeros(problem.targets.shape)
+        coef[:, visited] = state["bayes_points"]
+        return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+
+
+METHODS = {method.name: method for method in (Perceptrons, Billiards)}
