@@ -74,6 +74,7 @@ class Balls:
         self.white_p = np.zeros((n_balls, table.factor.rank))
         self.white_q = np.zeros_like(self.white_p)
         self.kicks = np.zeros_like(start)
+        self.ends_coef, self.ends_white = np.zeros_like(start), np.zeros_like(self.white_p)
         self.angle = np.zeros((n_balls, 1))
         self.cursor = np.zeros((n_balls, CURSOR_SIZE), dtype=np.int64)
         self.rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
@@ -96,7 +97,7 @@ class Balls:
             Positions after every ``thin`` flights, those that all balls have reached.
         """
         before = self._state()
-        self.kicks[:] = 0
+        self._clear(slice(None))
         flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
         n_draws = int(flown.n_done.min()) // thin
         if not n_draws:
@@ -110,14 +111,18 @@ class Balls:
         return coef, flown.outputs[:, :n_draws]
 
     def forget(self):
-        """Begin to count anew."""
-        from bayespoint._kernels.billiard_loop import BOUNCES, PASSES
+        """Begin to count and to record anew."""
+        from bayespoint._kernels.billiard_loop import BOUNCES, PASSES, RECORDED
 
-        self.cursor[:, [BOUNCES, PASSES]] = 0
+        self.cursor[:, [BOUNCES, PASSES, RECORDED]] = 0
         self.drift, self.restarts, self.seconds = 0.0, 0, 0.0
 
+    def ends(self):
+        """Coefficients of the first less the last direction of each flight, summed, by ball."""
+        return self.ends_coef + self._coefficients(self.ends_white)
+
     def recorded_path(self):
-        """Outputs at the training points where the first ball met its first walls."""
+        """Outputs of the first ball at its first walls and flight ends."""
         from bayespoint._kernels.billiard_loop import RECORDED
 
         return self.path[: self.cursor[0, RECORDED]]
@@ -159,8 +164,9 @@ class Balls:
                     rows.store, rows.slot_of_row, self.squared_length, table.ridge, table.label[b],
                     table.pass_rate[b], travel, n_flights, thin, max(1, int(EVENT_WORK / m)),
                     directions[k], white[k], self.side[b], self.P[b], self.Q[b], self.coef_p[b],
-                    self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b], self.angle[b],
-                    self.cursor[b], cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
+                    self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b],
+                    self.ends_coef[b], self.ends_white[b], self.angle[b], self.cursor[b],
+                    cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
                     no_path if b else self.path,
                 )  # fmt: skip
             flown.n_done[k] = self.cursor[b, FLIGHT]
@@ -206,7 +212,11 @@ class Balls:
     def _restore(self, state, balls):
         for name, values in state.items():
             getattr(self, name)[balls] = values[balls]
-        self.kicks[balls] = 0
+        self._clear(balls)
+
+    def _clear(self, balls):
+        for sums in (self.kicks, self.ends_coef, self.ends_white):
+            sums[balls] = 0
 
 
 class _Flown(NamedTuple):
@@ -225,10 +235,10 @@ class Flights:
     ----------
     coef, outputs : ndarray of shape (n_balls, n_draws, m)
         Unit vectors at fixed travel times, and their outputs at the training points.
-    kicks : list of ndarray of shape (n_balls, m)
-        For each batch of flights, the sum over bounces of the change of direction. Along a flight
-        dv = -w dt, so that it is the integral of w, up to the first and the last direction, whose
-        mean is zero.
+    kicks, path : list of ndarray of shape (n_balls, m)
+        For each batch of flights, the sum over bounces of the change of direction, and the
+        integral of the position. Along a flight dv = -w dt, so they differ by the first less the
+        last direction, whose mean is zero.
     radians : list of float
         Travel of each ball in each batch.
     """
@@ -239,19 +249,22 @@ class Flights:
         self._start = balls.coef_p.copy(), balls.P.copy()
         self.n_draws = 0
         self.kicks: list = []
+        self.path: list = []
         self.radians: list = []
 
-    def add(self, coef, outputs, kicks, radians):
+    def add(self, coef, outputs, kicks, path, radians):
         """Add what all balls have done in one step."""
         new = slice(self.n_draws, self.n_draws + coef.shape[1])
         self._coef[:, new], self._outputs[:, new] = coef, outputs
         self.n_draws = new.stop
-        self.kicks.append(kicks.copy())
+        self.kicks.append(kicks)
+        self.path.append(path)
         self.radians.append(radians)
         if len(self.kicks) == MAX_BATCHES:
             pairs = range(0, MAX_BATCHES, 2)
-            self.kicks = [self.kicks[k] + self.kicks[k + 1] for k in pairs]
-            self.radians = [self.radians[k] + self.radians[k + 1] for k in pairs]
+            for name in ("kicks", "path", "radians"):
+                held = getattr(self, name)
+                setattr(self, name, [held[k] + held[k + 1] for k in pairs])
 
     @property
     def coef(self):
@@ -263,16 +276,10 @@ class Flights:
         """Outputs of the draws so far."""
         return self._outputs[:, : self.n_draws] if self.n_draws else self._start[1][:, None]
 
-    def total(self, n_balls):
-        """Return the kicks of each ball over all batches, and its travel."""
-        shape = (n_balls, self._coef.shape[2])
-        kicks = np.sum(self.kicks, axis=0) if self.kicks else np.zeros(shape)
-        return kicks, float(sum(self.radians))
-
-    def batches(self, balls):
-        """Mean position of some balls from the kicks, one row a ball and batch, and weights."""
-        pairs = zip(self.kicks, self.radians, strict=True)
-        means = [kicks[balls] / radians for kicks, radians in pairs]
+    def batches(self, source, balls):
+        """Mean position of some balls by "kicks" or "path", a row a ball and batch; weights."""
+        pairs = zip(getattr(self, source), self.radians, strict=True)
+        means = [integral[balls] / radians for integral, radians in pairs]
         return np.concatenate(means), np.repeat(self.radians, len(means[0]))
 
 
@@ -297,7 +304,10 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
         if step is None:
             break
         coef, outputs = step
-        flights.add(coef, outputs, balls.kicks, coef.shape[1] * thin * travel)
+        path = balls.kicks + balls.ends()
+        if coef.shape[1] * thin < n_flights:  # time was up in mid-flight: what the draws tell
+            path = coef.sum(axis=1) * thin * travel
+        flights.add(coef, outputs, balls.kicks.copy(), path, coef.shape[1] * thin * travel)
         pace.add(n_flights, total)
         if enough is not None and enough(flights):
             break

@@ -463,10 +463,9 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             spread[:, self._points_row_] = coef
         centre = np.zeros(self._n_samples_)
         centre[self._points_row_] = self._draws_["bayes_points"][i]
-        kicks = self.inference_ == "billiard" and self._draws_["radians"] > 0
         return Posterior(
             spread, mean_norm=self._draws_["mean_norms"][i], n_chains=self._draws_["n_chains"],
-            centre=centre if kicks else None, info={"kicks_error": self.bayes_point_error_[i]},
+            centres={"fit": (centre, self.bayes_point_error_[i])}, source="fit",
         )  # fmt: skip
 
     def compress(self, tol=1e-2):

@@ -201,39 +201,38 @@ class Billiards:
 
     @staticmethod
     def _state(problem, held, balls, flights, machines):
-        """Join new draws and kicks to those held."""
-        kicks, radians = flights.total(len(balls))
+        """Join new draws and paths to those held."""
         coef, n_chains = flights.coef, len(balls) // len(machines)
+        path = np.sum(flights.path, axis=0) if flights.path else coef.sum(axis=1)
         if held is not None:
-            kicks, radians = kicks + held["kicks"], radians + held["radians"]
+            path = path + held["path"] if flights.path else held["path"]
             old = np.concatenate(held["coef"]).reshape(len(balls), -1, coef.shape[2])
-            coef = np.concatenate([old, coef], axis=1) if flights.n_draws else old
-        centres = kicks if radians else coef.sum(axis=1)
-        outputs = outputs_of(problem.rows, problem.ridge, centres)
-        points, errors, norms = [], [], []
+            coef = np.concatenate([old, coef], axis=1) if flights.path else old
+        outputs = outputs_of(problem.rows, problem.ridge, path)
         means = coef.mean(axis=1)
         mean_outputs = outputs_of(problem.rows, problem.ridge, means)
-        for chosen in machines:
-            centre = centres[chosen].sum(axis=0)
-            points.append(centre / np.sqrt(centre @ outputs[chosen].sum(axis=0)))
-            errors.append(angle_error(centres[chosen], outputs[chosen], np.ones(n_chains)))
+        centres, errors, norms, mixed = [], [], [], []
+        for target, chosen in zip(problem.targets, machines, strict=True):
             norms.append(np.sqrt(means[chosen].mean(axis=0) @ mean_outputs[chosen].mean(axis=0)))
-        mixed = [
-            mixing(target, flights.outputs[chosen], balls.squared_length)
-            for target, chosen in zip(problem.targets, machines, strict=True)
-        ]
+            both = [
+                _centre(means[chosen], mean_outputs[chosen]),
+                _centre(path[chosen], outputs[chosen]),
+            ]
+            centre, error = min(both, key=lambda pair: pair[1])
+            centres.append(centre)
+            errors.append(error)
+            mixed.append(mixing(target, flights.outputs[chosen], balls.squared_length))
         rhat, ess = np.array(mixed).T
         return {
             "coef": [coef[chosen].reshape(-1, coef.shape[2]) for chosen in machines],
-            "bayes_points": np.array(points),
+            "bayes_points": np.array(centres),
             "angle_errors": np.array(errors),
             "mean_norms": np.array(norms),
             "used": np.ones(problem.targets.shape, dtype=bool),
             "n_draws": coef.shape[1] * n_chains,
             "n_chains": n_chains,
             "finished": bool(flights.n_draws),
-            "kicks": kicks,
-            "radians": radians,
+            "path": path,
             "last": coef[:, -1].copy(),
             "info": balls.counts() | {"rhat": rhat, "ess": ess},
         }
@@ -246,6 +245,13 @@ class Billiards:
         coef = np.zeros(problem.targets.shape)
         coef[:, visited] = state["bayes_points"]
         return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+
+
+def _centre(parts, outputs):
+    """Unit vector along the sum of the chains' parts, and its error, an angle."""
+    centre = parts.sum(axis=0)
+    norm = np.sqrt(centre @ outputs.sum(axis=0))
+    return centre / norm, angle_error(parts, outputs, np.ones(len(parts)))
 
 
 METHODS = {method.name: method for method in (Perceptrons, Billiards)}

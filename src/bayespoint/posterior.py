@@ -26,8 +26,11 @@ class Posterior:
         Weight of each draw; None for equal weights.
     outputs : ndarray of shape (n_chains * n_draws, m), optional
         Outputs of the draws at the training points.
-    centre : ndarray of shape (m,), optional
-        Coefficients of a unit Bayes point that was not computed from the draws.
+    centres : dict, optional
+        Bayes points that were not computed from the draws: from their source to (coefficients
+        of the unit vector, standard error as an angle).
+    source : str, default="draws"
+        Which Bayes point to prefer.
     space : VersionSpace, optional
     factor : Factor, optional
         Of the softened Gram matrix, for predictive probabilities.
@@ -46,14 +49,15 @@ class Posterior:
     """
 
     def __init__(
-        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, centre=None,
-        space=None, factor=None, label_noise=0.0, info=None,
+        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, centres=None,
+        source="draws",         space=None, factor=None, label_noise=0.0, info=None,
     ):  # fmt: skip
         self.coef = coef
         self.n_chains = n_chains
         self.weights = weights
         self.outputs = outputs
-        self.centre = centre
+        self.centres = centres or {}
+        self.source = source
         self.space = space
         self.label_noise = label_noise
         self.info = info or {}
@@ -78,20 +82,20 @@ class Posterior:
 
         Parameters
         ----------
-        source : {"kicks", "draws"}, optional
-            "kicks": the integral of the billiard's path, with non-negative (times label), sparse
-            coefficients. "draws": the mean of the draws. Default: kicks where there are some.
+        source : {"draws", "path", "kicks"}, optional
+            "draws": the mean of the draws. "path": the mean over the whole path of the
+            billiard. "kicks": the sum of the kicks its walls gave, with non-negative (times
+            label), sparse coefficients, the Bayesian support vectors; its noise does not shrink
+            with version space, so where that is narrow it may lie outside. Default: draws or
+            path, whichever has the smaller error.
 
         Returns
         -------
         ndarray of shape (m,)
         """
-        if source not in (None, "kicks", "draws"):
-            raise ValueError(f"source must be 'kicks', 'draws' or None; got {source!r}.")
-        if source == "kicks" and self.centre is None:
-            raise ValueError("there are no kicks: only the billiard has them; use source='draws'.")
-        if source != "draws" and self.centre is not None:
-            return self.centre
+        source = self._source(source)
+        if source != "draws":
+            return self.centres[source][0]
         if self.mean_norm == 0:
             raise ValueError("the mean of the draws is zero and has no direction; draw more.")
         return mean_of_rows(self.coef, self.weights) / self.mean_norm
@@ -99,22 +103,48 @@ class Posterior:
     def bayes_point_error(self, source=None):
         """Monte-Carlo standard error of the Bayes point, an angle in radians.
 
-        From the scatter of batches of flights (kicks) or of consecutive draws.
+        From the scatter of batches of flights or of consecutive draws.
 
         Parameters
         ----------
-        source : {"kicks", "draws"}, optional
+        source : {"draws", "path", "kicks"}, optional
             As for `bayes_point`.
 
         Returns
         -------
         float
         """
-        if source != "draws" and self.centre is not None:
-            return self.info["kicks_error"]
-        if source == "kicks":
-            raise ValueError("there are no kicks: only the billiard has them; use source='draws'.")
+        source = self._source(source)
+        if source != "draws":
+            return self.centres[source][1]
         return draws_error(self._dense(self.coef), self._dense(self._needed_outputs()))
+
+    def _source(self, source):
+        known = [*self.centres, "draws"]
+        source = self.source if source is None else source
+        if source not in known:
+            raise ValueError(
+                f"source must be one of {known} for these draws, or None; got {source!r}."
+            )
+        return source
+
+    @property
+    def rank(self):
+        """Dimension of the span of the training points, or None where it is not known."""
+        return None if self._factor is None else self._factor.rank
+
+    def coordinates(self, outputs):
+        """Coordinates in an orthonormal basis of the span, from outputs at the training points.
+
+        Parameters
+        ----------
+        outputs : array-like of shape (n, m)
+
+        Returns
+        -------
+        ndarray of shape (n, rank)
+        """
+        return self._needed_factor().white(np.atleast_2d(np.asarray(outputs, dtype=np.float64)))
 
     def draws(self):
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
@@ -180,10 +210,7 @@ class Posterior:
                 f"cross must have one column for each of {m} training points and diagonal one "
                 f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
             )
-        if self._factor is None:
-            raise ValueError("this posterior has no factor of its Gram matrix; use predict_proba "
-                             "of the classifier, or sample_billiard.")  # fmt: skip
-        inside = np.sum(self._factor.white(cross) ** 2, axis=1)
+        inside = np.sum(self.coordinates(cross) ** 2, axis=1)
         variance = np.maximum(diagonal - inside, 0.0)
         noise = np.unique(self.label_noise)
         if label:
@@ -194,7 +221,7 @@ class Posterior:
                     "new point is unknown. Fold it into label=False yourself."
                 )
         outputs = np.asarray(self.coef @ cross.T)
-        p = decisions.vote_probabilities(outputs, variance, self._factor.rank, self.weights)[:, 1]
+        p = decisions.vote_probabilities(outputs, variance, self.rank, self.weights)[:, 1]
         return (1 - noise[0]) * p + noise[0] * (1 - p) if label else p
 
     def to_arviz(self):
@@ -218,6 +245,14 @@ class Posterior:
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)
         return arviz.from_dict(**groups)
+
+    def _needed_factor(self):
+        if self._factor is None:
+            raise ValueError(
+                "this posterior has no factor of its Gram matrix; use predict_proba of the "
+                "classifier, or sample_billiard."
+            )
+        return self._factor
 
     def _needed_outputs(self):
         if self.outputs is None:

@@ -139,24 +139,34 @@ def turn(x, y, cos, sin):
 
 
 @jit
+def record(P, Q, cos, sin, path, cursor):
+    """Write the outputs of the present position into the path, while there is room."""
+    if cursor[RECORDED] < path.shape[0]:
+        path[cursor[RECORDED]] = P * cos + Q * sin
+        cursor[RECORDED] += 1
+
+
+@jit
 def fly(
     rows, slot_of_row, squared_length, ridge, label, pass_rate, travel, n_flights, thin, max_events,
-    directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, angle, cursor,
-    cotangents, draws_output, draws_coef, draws_white, path,
+    directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, ends_coef, ends_white,
+    angle, cursor, cotangents, draws_output, draws_coef, draws_white, path,
 ):  # fmt: skip
     """Fly one ball until its flights are done or ``max_events`` walls were met.
 
     Each flight is ``travel`` long and begins with the next of the ``directions``; its end is kept
     in ``draws_*`` after every ``thin`` flights. A wall met from the right side of its label
     reflects, except that it is passed with the point's ``pass_rate``; from the wrong side it is
-    passed. ``kicks[c]`` sums the changes of direction at wall c, ``path`` holds the outputs at the
-    first events.
+    passed. ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
+    last direction of each flight; ``path`` holds the outputs at the first walls and flight ends.
     """
     n_events = 0
     while cursor[FLIGHT] < n_flights:
         flight = cursor[FLIGHT]
         if not cursor[IN_FLIGHT]:
             begin(P, Q, coef_p, coef_q, white_p, white_q, directions[flight], white[flight])
+            ends_coef += coef_q
+            ends_white += white_q
             angle[0] = 0.0
             cursor[IN_FLIGHT] = 1
         to_p, to_q = 0.0, 0.0
@@ -173,10 +183,7 @@ def fly(
             n_events += 1
             angle[0] = ahead
             cos, sin = math.cos(ahead), math.sin(ahead)
-            if cursor[RECORDED] < path.shape[0]:
-                for j in range(P.size):
-                    path[cursor[RECORDED], j] = P[j] * cos + Q[j] * sin
-                cursor[RECORDED] += 1
+            record(P, Q, cos, sin, path, cursor)
             right = side[wall] * label[wall] > 0
             if not right or (pass_rate[wall] > 0 and uniform(cursor) < pass_rate[wall]):
                 side[wall] = -side[wall]
@@ -193,6 +200,9 @@ def fly(
             kicks[wall] -= f
             cursor[BOUNCES] += 1
         cos, sin = math.cos(travel), math.sin(travel)
+        record(P, Q, cos, sin, path, cursor)
+        ends_coef += sin * coef_p - cos * coef_q
+        ends_white += sin * white_p - cos * white_q
         turn(P, Q, cos, sin)
         turn(coef_p, coef_q, cos, sin)
         turn(white_p, white_q, cos, sin)

@@ -6,9 +6,11 @@ version space. With labels that are wrong with probability q_i a wall is passed:
 wrong side, with probability q_i / (1 - q_i) from the right one. The flux through each wall then
 balances for the posterior prod_i q_i^(e_i) (1 - q_i)^(1 - e_i), e_i = 1 for an error at point i.
 
-Along a flight dv = -w dt, so the integral of w is the sum of the kicks that the walls gave: the
-Bayes point, with coefficients that are zero for walls never met and positive (times the label) for
-the others, the Bayesian support vectors.
+Along a flight dv = -w dt, so the integral of w is the sum of the kicks that the walls gave, and the
+first less the last direction. The mean of these two is zero: the kicks alone are the Bayes point
+too, with coefficients that are zero for walls never met and positive (times the label) for the
+others, the Bayesian support vectors. But the noise of the directions does not shrink with version
+space, so the mean over the path or of the draws, which never leaves it, is the better classifier.
 """
 
 import numpy as np
@@ -21,7 +23,7 @@ from bayespoint.budget import Budget
 from bayespoint.factor import Factor
 from bayespoint.gram import outputs_of, submatrix
 from bayespoint.perceptrons import entropy_of
-from bayespoint.posterior import Posterior, angle_error
+from bayespoint.posterior import Posterior, angle_error, draws_error
 from bayespoint.starts import direct_start, perceptron_start, random_start
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
@@ -86,7 +88,7 @@ def sample_billiard(
         only). By default inside version space without label noise, else in turn inside and
         anywhere.
     n_path : int, default=0
-        Number of walls met by the first ball, burn-in included, at which its position is recorded.
+        Number of walls and flight ends at which the position of the first ball is recorded.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
@@ -96,11 +98,14 @@ def sample_billiard(
     Returns
     -------
     Posterior
-        Its ``bayes_point()`` comes from the kicks. ``info`` has ``bounces`` and ``passes`` (one
-        number a chain), ``travel_time`` (radians a chain), ``flight_seconds`` (in the compiled
-        loop), ``drift`` (largest difference of an output, as a share of sqrt(k(x, x)), to one
-        recomputed from coefficients), ``restarts`` (of balls that rounding led out of their
-        cell), ``errors`` (training errors of each draw, chain after chain), ``path``.
+        Its ``bayes_point()`` is the mean of the draws or over the path, whichever has the smaller
+        error. ``info`` has ``bounces`` and ``passes`` (one number a chain), ``travel_time``
+        (radians a chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
+        difference of an output, as a share of sqrt(k(x, x)), to one recomputed from
+        coefficients), ``restarts`` (of balls that rounding led out of their
+        cell), ``rhat`` and ``ess`` (of the training errors of draws, or of the mean margin where
+        there are none), ``errors`` (training errors of each draw, chain after chain), ``path``
+        (outputs of the first ball at its first walls and flight ends).
 
     Raises
     ------
@@ -144,11 +149,11 @@ def sample_billiard(
         balls = Balls(table, coef, np.random.SeedSequence(entropy, spawn_key=(2, 0)), n_path)
         flights = run(
             balls, per_chain, travel=travel, thin=thin, burn_in=int(burn_in), budget=budget,
-            threads=threads, enough=None if tol is None else _precise(table, tol),
+            threads=threads, enough=None if tol is None else _precise(space, tol),
         )  # fmt: skip
     if budget.interrupted:
         raise KeyboardInterrupt
-    posterior = posterior_of(space, factor, balls, flights, slice(None), noise)
+    posterior = posterior_of(space, factor, balls, flights, noise)
     warn_if_unmixed(bool(flights.n_draws), posterior.info["rhat"])
     return posterior
 
@@ -250,45 +255,43 @@ def start_rng(entropy, ball):
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3, ball)))
 
 
-def _precise(table, tol):
+def _precise(space, tol):
     def enough(flights):
-        return kick_error(table, flights, slice(None)) <= tol
+        if draws_error(flights.coef, flights.outputs) <= tol:
+            return True
+        return centre_of(space, flights, slice(None), "path")[1] <= tol
 
     return enough
 
 
-def kick_error(table, flights, balls):
-    """Monte-Carlo error of the Bayes point from the kicks of some balls, an angle."""
-    means, weights = flights.batches(balls)
-    return angle_error(means, outputs_of(table.rows, table.ridge, means), weights)
+def centre_of(space, flights, balls, source):
+    """Unit Bayes point from the "kicks" or the "path" of some balls, and its error, an angle."""
+    means, weights = flights.batches(source, balls)
+    outputs = outputs_of(space.rows, space.ridge, means)
+    shares = weights / weights.sum()
+    centre, norm = shares @ means, np.sqrt((shares @ means) @ (shares @ outputs))
+    return centre / norm, angle_error(means, outputs, weights)
 
 
-def posterior_of(space, factor, balls, flights, chosen, noise):
-    """Return the `Posterior` of the balls ``chosen``, all of one machine."""
-    coef, outputs = flights.coef[chosen], flights.outputs[chosen]
+def posterior_of(space, factor, balls, flights, noise):
+    """Return the `Posterior` of balls that are all of one machine."""
+    coef, outputs = flights.coef, flights.outputs
     n_chains, m = len(coef), coef.shape[2]
-    counts = balls.counts()
     rhat, ess = mixing(space.y, outputs, balls.squared_length)
-    info = counts | {
+    info = balls.counts() | {
         "rhat": rhat,
         "ess": ess,
-        "bounces": counts["bounces"][chosen],
-        "passes": counts["passes"][chosen],
         "travel_time": float(sum(flights.radians)),
         "errors": np.count_nonzero(space.y * outputs < 0, axis=2).ravel(),
         "path": balls.recorded_path(),
     }
-    centre = None
-    if flights.kicks:
-        means, weights = flights.batches(chosen)
-        centre = np.average(means, axis=0, weights=weights)
-        info["kicks_error"] = angle_error(
-            means, outputs_of(space.rows, space.ridge, means), weights
-        )
-        centre /= space.norm(centre)
+    sources = ("path", "kicks") if flights.n_draws else ()
+    centres = {source: centre_of(space, flights, slice(None), source) for source in sources}
+    precise = sources and centres["path"][1] < draws_error(coef, outputs)
     return Posterior(
-        coef.reshape(-1, m), n_chains=n_chains, outputs=outputs.reshape(-1, m), centre=centre,
-        space=space, factor=factor, label_noise=noise, info=info,
+        coef.reshape(-1, m), n_chains=n_chains, outputs=outputs.reshape(-1, m), centres=centres,
+        source="path" if precise else "draws", space=space, factor=factor, label_noise=noise,
+        info=info,
     )  # fmt: skip
 
 

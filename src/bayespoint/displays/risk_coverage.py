@@ -1,8 +1,9 @@
-"""Pictures, with scikit-learn's display conventions. matplotlib is imported when drawing."""
+"""Picture of what is left of the error when doubtful cases are rejected."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint.displays.style import COLOURS, DASHES, LABEL_SIZE, TEXT_SIZE, pyplot
 from bayespoint.rejection import (
     RejectingClassifier,
     aurc,
@@ -10,10 +11,6 @@ from bayespoint.rejection import (
     risk_coverage_curve,
     unwrapped,
 )
-
-# Okabe and Ito's colours, told apart with any colour vision; dashes tell curves apart in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":")
 
 
 class RiskCoverageDisplay:
@@ -64,14 +61,14 @@ class RiskCoverageDisplay:
         Further curves on the same axes get their own colour and dashes.
         """
         if ax is None:
-            ax = _pyplot().subplots(layout="constrained")[1]
+            ax = pyplot("RiskCoverageDisplay").subplots(layout="constrained")[1]
         name = self.name if name is None else name
         area = None if self.aurc is None else f"AURC = {self.aurc:.2%}"
         label = f"{name} ({area})" if name and area else name or area
         nth = len(ax.lines)
         style = {
-            "color": _COLOURS[nth % len(_COLOURS)],
-            "linestyle": _DASHES[nth % len(_DASHES)],
+            "color": COLOURS[nth % len(COLOURS)],
+            "linestyle": DASHES[nth % len(DASHES)],
             "linewidth": 2.5,
             "drawstyle": "steps-pre",
             "label": label,
@@ -148,28 +145,18 @@ class RiskCoverageDisplay:
         return cls(coverage=coverage, risk=risk, aurc=area, name=name).plot(ax, **kwargs)
 
 
-def _pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "RiskCoverageDisplay needs matplotlib; run: pip install 'bayespoint[plot]'"
-        ) from error
-    return plt
-
-
 def _label_axes(ax):
     """Percent on both axes, in sizes that stay readable when the picture is halved."""
-    ax.set_xlabel("Coverage (share of cases decided)", fontsize=14)
-    ax.set_ylabel("Risk (error among decided cases)", fontsize=14)
+    ax.set_xlabel("Coverage (share of cases decided)", fontsize=LABEL_SIZE)
+    ax.set_ylabel("Risk (error among decided cases)", fontsize=LABEL_SIZE)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(_percent)
-    ax.tick_params(labelsize=13)
+    ax.tick_params(labelsize=TEXT_SIZE)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
     ax.grid(alpha=0.3)
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize=13)
+        ax.legend(fontsize=TEXT_SIZE)
 
 
 def _percent(share, _position):
