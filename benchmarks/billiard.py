@@ -7,7 +7,7 @@
 - table1: JMLR table 1, seven data sets, hard boundary, no bias, the paper's kernel widths, beside
   the hard-margin support vector machine without bias.
 - mnist: 20,000 digits, one class against the rest, within 8 GB.
-- noisy: 10,000 digits with labels taken to be wrong with probability 0.05: balls from opposite ends.
+- noisy: 10,000 digits, labels taken to be wrong with probability 0.05, balls from opposite ends.
 
 Data sets come from the folder named in BAYESPOINT_DATA.
 """
@@ -133,8 +133,8 @@ def table1_run(name, split):
 
 def table1(n_runs):
     print(f"\nJMLR table 1, {n_runs or 100} splits: error in per cent (stderr)")
-    print("set         published SVM  ours         published BPM  ours         BPM - SVM     no worse"
-          "   angle error")  # fmt: skip
+    print("set         published SVM  ours         published BPM  ours         BPM - SVM     "
+          "no worse   angle error")  # fmt: skip
     good = 0
     for name, (_, svm, svm_se, bpm, bpm_se) in TABLE_1.items():
         errors, angles = [], []

@@ -64,22 +64,28 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         Make all points unit vectors in feature space.
     bias : float, default=1.0
         Variance of a bias weight, added to the kernel before normalisation; 0 for none.
-    inference : {"auto", "perceptron"}, default="auto"
+    inference : {"auto", "perceptron", "billiard"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
-        training errors on the points in a new random order. "auto" takes it.
-        ("billiard", "gibbs" and "ep" are not available yet.)
+        training errors on the points in a new random order. "billiard": exact draws of the
+        posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
+        all kernel rows and an m × m factor within ``cache_size``. "auto": billiard with label
+        noise, else perceptron; ``inference_reason_`` says why.
+        ("gibbs" and "ep" are not available yet.)
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
     softness : float, default=0.1
         Soft boundaries: the diagonal of the training Gram matrix is multiplied by
         ``1 + softness``. With 0 every draw has no training error, and data that cannot be
         separated are an error. ("evidence" is not available yet.)
-    label_noise : float, default=0.0
-        Probability of a wrong label. Only 0 is available yet.
+    label_noise : float, array-like of shape (n_classes,) or dict, default=0.0
+        Probability that a training label is wrong, in [0, 0.5): one rate, one for each class in
+        the order of ``classes_``, or by label. A wrong label is taken to be any of the other
+        classes, equally likely. ("evidence" is not available yet.)
     decision : {"auto", "bayes_point", "vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
-        probability over the draws, what the training points leave open included; it needs an
-        m × m factor within ``cache_size``. "auto" is "bayes_point" for perceptrons.
+        probability over the draws, what the training points leave open, softness and label noise
+        included; it needs four m × m matrices within ``cache_size``. "auto" is "vote" for the
+        billiard and "bayes_point" for perceptrons.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -88,13 +94,15 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         more.
     max_time : float, optional
         Seconds after which fitting ends with the draws it has. Fewer runs then share rows, so
-        that some are finished in time; a fit without limit is faster.
+        that some are finished in time; a fit without limit is faster. The billiard factorises
+        its m × m matrix first, whatever the limit.
     tol : float, default=1e-3
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
         is below this.
     warm_start : bool, default=False
         Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
-        is taken away if there are more. The seed stays that of the first fit.
+        is taken away if there are more. The seed stays that of the first fit; the billiard flies
+        on from where it was.
     device : {"cpu", "auto"}, default="cpu"
         ("cuda" is not available yet.)
     n_jobs : int, optional
@@ -112,12 +120,19 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
         softened metric, phi being the feature map of the kernel with bias and normalisation.
-    gamma_, softness_, label_noise_ : float
+    gamma_, softness_ : float
         Values used.
-    inference_ : str
-        Method used.
+    label_noise_ : float or ndarray of shape (n_classes,)
+        Rates used.
+    inference_, inference_reason_ : str
+        Method used, and why.
     n_draws_ : int
-        Draws held for each machine.
+        Draws held for each machine; a multiple of four, the number of balls, for the billiard.
+    diagnostics_ : dict
+        What the billiard tells about its last run: ``rhat`` and ``ess`` (of the training errors
+        of draws, or of the mean margin where there are none, one number a machine), ``bounces``
+        and ``passes`` of each ball, ``drift``, ``restarts``, ``flight_seconds``. Empty for
+        perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
     n_features_in_ : int
@@ -128,7 +143,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     -----
     Weights: a weight w means w copies of a point. Equal points with equal labels are merged
     first, so without label noise weights > 0 change only the scale of `gamma` and the steepness
-    of the probabilities; weight 0 leaves a point out.
+    of the probabilities; with a rate q of wrong labels the log-odds of a label are
+    w log((1 - q)/q). Weight 0 leaves a point out.
 
     For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
     mean of the training diagonal stands in for it: `predict` does not depend on it (unless
@@ -137,7 +153,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     the same kernel given by name.
 
     Perceptron draws lie in version space but are not uniform on it; see
-    `bayespoint.inference.sample_perceptron`.
+    `bayespoint.inference.sample_perceptron`. Draws of the billiard are; see
+    `bayespoint.inference.sample_billiard`.
 
     References
     ----------

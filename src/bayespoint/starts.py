@@ -8,20 +8,33 @@ from bayespoint.perceptrons import conflict_check, perceptron_draws
 # Margins asked of direct solves are log-normal, alternately about equal and widely spread, so that
 # balls begin near the middle and near the walls.
 SPREADS = (0.5, 3.0)
+SHRINK = (1.0, 0.3, 0.0)
+
+# Solves of the linear system, each for what the last one left.
+REFINEMENTS = 3
 
 
 def direct_start(rows, ridge, factor, label, number, rng):
-    """Unit vector with random positive margins, from one linear solve; None if it fails.
+    """Unit vector with random positive margins, from a linear solve; None if it fails.
 
     It needs a Gram matrix that is not singular: y_i <w, phi(x_i)> = t_i then has a solution for
-    any t > 0.
+    any t > 0. Where rounding spoils it, less spread margins are tried.
     """
     if factor.rank < len(rows):
         return None
-    target = np.exp(SPREADS[number % len(SPREADS)] * rng.standard_normal(len(rows)))
-    wanted = label * target * np.sqrt(rows.diagonal + ridge)
-    coef = factor.coefficients(factor.white(wanted[None, :]))
-    return _unit(rows, ridge, coef[0], label)
+    logarithm = rng.standard_normal(len(rows))
+    for shrink in SHRINK:
+        spread = shrink * SPREADS[number % len(SPREADS)]
+        wanted = label * np.exp(spread * logarithm) * np.sqrt(rows.diagonal + ridge)
+        coef = np.zeros(len(rows))
+        for _ in range(REFINEMENTS):
+            missing = wanted - outputs_of(rows, ridge, coef)
+            coef += factor.coefficients(factor.white(missing[None, :]))[0]
+        outputs = outputs_of(rows, ridge, coef)
+        squared = coef @ outputs
+        if squared > 0 and np.all(label * outputs > 0):
+            return coef / np.sqrt(squared)
+    return None
 
 
 def perceptron_start(space, visited, rng, budget, check=None):
@@ -51,11 +64,3 @@ def random_start(factor, rng):
     """Unit vector in a random direction: a draw of the prior."""
     white = rng.standard_normal((1, factor.rank))
     return factor.coefficients(white / np.linalg.norm(white))[0]
-
-
-def _unit(rows, ridge, coef, label):
-    outputs = outputs_of(rows, ridge, coef)
-    squared = coef @ outputs
-    if not squared > 0 or not np.all(label * outputs > 0):
-        return None
-    return coef / np.sqrt(squared)

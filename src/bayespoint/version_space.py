@@ -16,6 +16,9 @@ GORDAN_POINTS = 800
 # Relative difference of K and its transpose that rounding may leave.
 SYMMETRY_TOLERANCE = 1e-5
 
+# Rows of a given Gram matrix that are checked together.
+CHECKED_ROWS = 256
+
 
 class EmptyVersionSpaceError(ValueError):
     """No classifier agrees with all labels.
@@ -147,17 +150,23 @@ def _checked_gram(K):
         K = K.astype(np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
         raise ValueError(f"K must be a square Gram matrix; got an array of shape {K.shape}.")
-    if not np.all(np.isfinite(K)):
+    if not np.isfinite(K.max() - K.min()):
         raise ValueError("K contains NaN or infinity; remove those points or clean the kernel.")
-    size = np.abs(K).max()
-    if np.abs(K - K.T).max() > SYMMETRY_TOLERANCE * size:
-        raise ValueError("K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points.")
+    slack = SYMMETRY_TOLERANCE * max(K.max(), -K.min())
     length = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    wrong = np.abs(K) > (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length, length)
+    wrong = np.zeros(len(K), dtype=bool)
+    for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
+        part = slice(start, start + CHECKED_ROWS)
+        if np.abs(K[part] - K[:, part].T).max() > slack:
+            raise ValueError(
+                "K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points."
+            )
+        bound = (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length[part], length)
+        wrong[part] = np.any(np.abs(K[part]) > bound, axis=1)
     if np.any(wrong):
         raise ValueError(
             f"K is not positive semi-definite: |K[i, j]| > sqrt(K[i, i] K[j, j]) in rows "
-            f"{some_of(wrong.any(axis=1))}. Pass inner products."
+            f"{some_of(wrong)}. Pass inner products."
         )
     return K
 
