@@ -9,6 +9,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from bayespoint.gram import outputs_of
 
@@ -96,6 +97,8 @@ class Balls:
         coef, outputs : ndarray of shape (n_balls, n_draws, m)
             Positions after every ``thin`` flights, those that all balls have reached.
         """
+        if self.table.factor.rank == 1:
+            return self._flip(n_flights // thin, thin * travel)
         before = self._state()
         self._clear(slice(None))
         flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
@@ -109,6 +112,19 @@ class Balls:
         coef += self._coefficients(flown.white[:, :n_draws])
         coef[:, -1] = last
         return coef, flown.outputs[:, :n_draws]
+
+    def _flip(self, n_draws, radians):
+        """Draw on a line, where the sphere is two points and there is nowhere to fly."""
+        with np.errstate(divide="ignore"):
+            odds = -np.log(self.table.pass_rate) * self.table.label * np.sign(self.P)
+        stays = expit(np.sum(odds, axis=1))
+        sign = [
+            np.where(rng.random((n_draws, 1)) < stay, 1.0, -1.0)
+            for rng, stay in zip(self.rngs, stays, strict=True)
+        ]
+        coef, outputs = sign * self.coef_p[:, None], sign * self.P[:, None]
+        self.kicks = radians * coef.sum(axis=1)
+        return coef, outputs
 
     def forget(self):
         """Begin to count and to record anew."""

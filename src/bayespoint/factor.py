@@ -18,7 +18,8 @@ RANK_TOLERANCE = 1e-10
 # Rows and columns factorised together. Fixed, so that bits do not depend on the threads.
 TILE = 512
 
-# Columns solved for together.
+# Numbers solved for together, in at least so many columns.
+SOLVED_NUMBERS = 2**17
 COLUMNS = 64
 
 
@@ -101,14 +102,16 @@ class Factor:
         """Coefficients b of vectors w = sum_j b_j phi(x_j) given by white coordinates."""
         result = np.zeros((len(white), len(self._all)))
 
+        columns = max(COLUMNS, SOLVED_NUMBERS // self.rank)
+
         def solve(start):
-            part = white[start : start + COLUMNS]
+            part = white[start : start + columns]
             solved = scipy.linalg.solve_triangular(
                 self._lower, part.T, lower=True, trans=1, check_finite=False
             )
-            result[start : start + COLUMNS, self.basis] = solved.T
+            result[start : start + columns, self.basis] = solved.T
 
-        self._threads.each(solve, range(0, len(white), COLUMNS))
+        self._threads.each(solve, range(0, len(white), columns))
         return result
 
     def white(self, outputs):

@@ -41,6 +41,9 @@ TRAVEL = np.pi / 2
 # Walls coincide when the cosine of their points is this close to 1 or -1.
 PARALLEL = 1e-12
 
+# Numbers that differ by less than this share are equal but for rounding.
+CONSTANT = 1e-9
+
 # Draws of chains that agree have an R-hat below this, but for one case in a hundred thousand.
 UNMIXED = 1.2
 
@@ -303,6 +306,8 @@ def mixing(targets, outputs, squared_length):
     margins = targets * outputs
     errors = np.count_nonzero(margins < 0, axis=2)
     number = errors if np.any(errors) else np.mean(margins / np.sqrt(squared_length), axis=2)
+    if np.ptp(number) <= CONSTANT * np.max(np.abs(number)):  # version space is a point
+        return 1.0, float(number.size)
     return float(diagnostics.rhat(number)), float(diagnostics.ess(number))
 
 
