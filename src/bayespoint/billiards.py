@@ -30,6 +30,9 @@ EVENT_WORK = 5e7
 LOST = 1e-7
 MAX_RESTARTS = 10
 
+# Up to this rank of the Gram matrix, vectors are kept in coordinates of an orthonormal basis.
+FEW_DIMENSIONS = 32
+
 # With a time limit a step takes about this share of it.
 STEP_SHARE = 0.05
 
@@ -66,14 +69,19 @@ class Balls:
 
         n_balls, m = start.shape
         self.table = table
-        self.squared_length = table.rows.diagonal + table.ridge
+        stored = table.rows.store[table.rows.slot_of_row, np.arange(m)]
+        self.squared_length = stored.astype(np.float64) + table.ridge
         self.P = outputs_of(table.rows, table.ridge, start)
         side = np.where(self.P == 0, table.label, np.sign(self.P))
         self.side = side / np.sqrt(self.squared_length)
         self.Q = np.zeros_like(self.P)
-        self.coef_p, self.coef_q = start.copy(), np.zeros_like(start)
+        # In few dimensions rounding errors of sums over points would grow from flight to flight.
+        few = table.factor.rank <= FEW_DIMENSIONS
+        self.basis = table.factor.basis_coordinates() if few else np.zeros((0, 0))
+        self.coef_p, self.coef_q = np.zeros_like(start), np.zeros_like(start)
         self.white_p = np.zeros((n_balls, table.factor.rank))
         self.white_q = np.zeros_like(self.white_p)
+        self._place(start, self.P)
         self.kicks = np.zeros_like(start)
         self.ends_coef, self.ends_white = np.zeros_like(start), np.zeros_like(self.white_p)
         self.angle = np.zeros((n_balls, 1))
@@ -102,12 +110,13 @@ class Balls:
         before = self._state()
         self._clear(slice(None))
         flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
-        n_draws = int(flown.n_done.min()) // thin
-        if not n_draws:
+        last = self._settle(flown, before, n_flights, thin, travel, budget, threads)
+        if last is None:
+            self._restore(before, slice(None))
             return None
-        last = self._settle(flown, n_draws, before, n_flights, thin, travel, budget, threads)
         if not kept:
             return None
+        n_draws = int(flown.n_done.min()) // thin
         coef = flown.coef[:, :n_draws]
         coef += self._coefficients(flown.white[:, :n_draws])
         coef[:, -1] = last
@@ -122,7 +131,7 @@ class Balls:
             np.where(rng.random((n_draws, 1)) < stay, 1.0, -1.0)
             for rng, stay in zip(self.rngs, stays, strict=True)
         ]
-        coef, outputs = sign * self.coef_p[:, None], sign * self.P[:, None]
+        coef, outputs = sign * self.positions()[:, None], sign * self.P[:, None]
         self.kicks = radians * coef.sum(axis=1)
         return coef, outputs
 
@@ -160,6 +169,9 @@ class Balls:
 
         m, rank = self.P.shape[1], self.table.factor.rank
         white = np.stack([self.rngs[b].standard_normal((n_flights, rank)) for b in balls])
+        travels = np.full((len(balls), n_flights), travel)
+        if rank == 2:  # on a circle flights of one length come back to the same few places
+            travels = np.stack([self.rngs[b].uniform(0, 2 * travel, n_flights) for b in balls])
         directions = self.table.factor.outputs(white.reshape(-1, rank))
         directions = directions.reshape(len(balls), n_flights, m)
         n_draws = n_flights // thin
@@ -171,14 +183,15 @@ class Balls:
         self.cursor[balls, IN_FLIGHT] = 0
         table, rows = self.table, self.table.rows
         no_path = np.zeros((0, m))
+        max_events = max(1, int(EVENT_WORK / m))
 
         def one(k):
             b = balls[k]
             cotangents = np.empty(CHUNK)
             while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
                 fly(
-                    rows.store, rows.slot_of_row, self.squared_length, table.ridge, table.label[b],
-                    table.pass_rate[b], travel, n_flights, thin, max(1, int(EVENT_WORK / m)),
+                    rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
+                    table.label[b], table.pass_rate[b], travels[k], n_flights, thin, max_events,
                     directions[k], white[k], self.side[b], self.P[b], self.Q[b], self.coef_p[b],
                     self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b],
                     self.ends_coef[b], self.ends_white[b], self.angle[b], self.cursor[b],
@@ -192,31 +205,48 @@ class Balls:
         self.seconds += time.perf_counter() - begun
         return flown
 
-    def _settle(self, flown, n_draws, before, n_flights, thin, travel, budget, threads):
-        """Recompute positions from coefficients; fly balls again that rounding led astray."""
+    def _settle(self, flown, before, n_flights, thin, travel, budget, threads):
+        """Recompute positions from coefficients; fly balls again that rounding led astray.
+
+        Returns the coefficients of the last draws, or None if time was up before a draw.
+        """
         for _ in range(MAX_RESTARTS):
+            n_draws = int(flown.n_done.min()) // thin
+            if not n_draws:
+                return None
             last = flown.coef[:, n_draws - 1] + self._coefficients(flown.white[:, n_draws - 1])
             exact = outputs_of(self.table.rows, self.table.ridge, last)
-            norm = np.sqrt(np.einsum("bj,bj->b", last, exact))[:, None]
+            norm = np.sqrt(np.sum(last * exact, axis=1))[:, None]
             last, exact = last / norm, exact / norm
             drift = np.abs(exact - flown.outputs[:, n_draws - 1]) / np.sqrt(self.squared_length)
             self.drift = max(self.drift, float(drift.max()))
             lost = np.flatnonzero(~np.all(self.side * exact > -LOST, axis=1))
             if not len(lost) or flown.n_done.min() < n_flights:
-                break
+                self.P = exact
+                self._place(last, exact)
+                return last
             self.restarts += len(lost)
             self._restore(before, lost)
             again = self._fly(lost, n_flights, thin, travel, budget, threads)
             for held, new in zip(flown, again, strict=True):
                 held[lost] = new
+        raise ValueError(
+            "the billiard leaves version space through rounding errors again and again: the Gram "
+            "matrix is not positive semi-definite, or version space is too narrow. Set "
+            "softness > 0."
+        )
+
+    def _place(self, coef, outputs):
+        """Put the balls at positions given by coefficients and their outputs."""
+        if self.basis.size:
+            self.white_p = self.table.factor.white(outputs)
+            self.coef_p[:] = 0
         else:
-            raise ValueError(
-                "the billiard leaves version space through rounding errors again and again: the "
-                "Gram matrix is not positive semi-definite, or version space is too narrow. Set "
-                "softness > 0."
-            )
-        self.P, self.coef_p, self.white_p = exact, last.copy(), np.zeros_like(self.white_p)
-        return last
+            self.coef_p, self.white_p = coef.copy(), np.zeros_like(self.white_p)
+
+    def positions(self):
+        """Coefficients of the positions between flights."""
+        return self.coef_p + self._coefficients(self.white_p)
 
     def _coefficients(self, white):
         flat = self.table.factor.coefficients(white.reshape(-1, white.shape[-1]))
@@ -259,20 +289,32 @@ class Flights:
         Travel of each ball in each batch.
     """
 
-    def __init__(self, balls, n_draws):
-        self._coef = np.empty((len(balls), n_draws, balls.P.shape[1]))
+    def __init__(self, balls):
+        self._coef = np.empty((len(balls), 1, balls.P.shape[1]))
         self._outputs = np.empty_like(self._coef)
-        self._start = balls.coef_p.copy(), balls.P.copy()
+        self._start = balls.positions(), balls.P.copy()
         self.n_draws = 0
         self.kicks: list = []
         self.path: list = []
         self.radians: list = []
 
-    def add(self, coef, outputs, kicks, path, radians):
-        """Add what all balls have done in one step."""
+    def add(self, coef, outputs):
+        """Add draws of all balls."""
         new = slice(self.n_draws, self.n_draws + coef.shape[1])
+        if new.stop > self._coef.shape[1]:
+            self._grow(max(new.stop, 2 * self._coef.shape[1]))
         self._coef[:, new], self._outputs[:, new] = coef, outputs
         self.n_draws = new.stop
+
+    def _grow(self, capacity):
+        for name in ("_coef", "_outputs"):
+            held = getattr(self, name)
+            grown = np.empty((held.shape[0], capacity, held.shape[2]))
+            grown[:, : self.n_draws] = held[:, : self.n_draws]
+            setattr(self, name, grown)
+
+    def add_batch(self, kicks, path, radians):
+        """Add the integrals over some flights of all balls."""
         self.kicks.append(kicks)
         self.path.append(path)
         self.radians.append(radians)
@@ -311,7 +353,7 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
         balls.step(n_flights, n_flights, travel, budget, threads, kept=False)
         pace.add(n_flights, total)
     balls.forget()
-    flights = Flights(balls, n_draws)
+    flights = Flights(balls)
     share = -(-n_draws // MIN_STEPS)
     while flights.n_draws < n_draws and not budget.spent():
         left = min(n_draws - flights.n_draws, share)
@@ -319,11 +361,12 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
         step = balls.step(n_flights, thin, travel, budget, threads)
         if step is None:
             break
-        coef, outputs = step
-        path = balls.kicks + balls.ends()
-        if coef.shape[1] * thin < n_flights:  # time was up in mid-flight: what the draws tell
-            path = coef.sum(axis=1) * thin * travel
-        flights.add(coef, outputs, balls.kicks.copy(), path, coef.shape[1] * thin * travel)
+        flights.add(*step)
+        whole, radians = step[0].shape[1] * thin == n_flights, step[0].shape[1] * thin * travel
+        if whole:
+            flights.add_batch(balls.kicks.copy(), balls.kicks + balls.ends(), radians)
+        elif not flights.path:  # time was up in mid-flight: what the draws tell
+            flights.add_batch(0.0 * balls.kicks, step[0].sum(axis=1) * thin * travel, radians)
         pace.add(n_flights, total)
         if enough is not None and enough(flights):
             break

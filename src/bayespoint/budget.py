@@ -38,6 +38,7 @@ class Budget:
         self.max_time = max_time
         self._stopped = False
         self._drawn = 0.0
+        self._open = False
 
     def interrupt(self):
         """End this stage; ``interrupted`` stays set through later ones."""
@@ -99,12 +100,14 @@ class Budget:
         width = 24
         filled = width * done // max(total, 1)
         bar = "#" * filled + "." * (width - filled)
-        end = "\n" if done >= total else ""
+        self._open = done < total
+        end = "" if self._open else "\n"
         line = f"\r{self.label} [{bar}] {done}/{total} {detail} {now:.1f} s"
         sys.stderr.write(f"{line:<78}{end}")
         sys.stderr.flush()
 
     def close(self):
         """End the progress line if the work stopped before it was done."""
-        if self.label is not None and self.spent():
+        if self._open:
+            self._open = False
             sys.stderr.write("\n")

@@ -5,7 +5,6 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -13,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
-from bayespoint.gram import GramRows
+from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.inference.billiard import factorise
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
 from bayespoint.methods import METHODS, Problem
 from bayespoint.perceptrons import entropy_of
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior
-from bayespoint.prediction import PredictionMixin
+from bayespoint.prediction import PredictionMixin, dense
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     canonical,
@@ -245,7 +244,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
                 problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
                 budget=budget, threads=threads,
             )  # fmt: skip
-            self._keep(kernel, distinct, problem, points, factor, budget)
+            self._keep(kernel, distinct, problem, points, factor)
             if self._whitener_ is None:
                 self._fit_link(kernel, distinct, problem, points, budget)
         return budget.interrupted
@@ -356,7 +355,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
             self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
-            self.softness_, expit(-odds), names if len(classes) > 2 else [""], points.row,
+            self.softness_, odds, names if len(classes) > 2 else [""], points.row,
         )  # fmt: skip
 
     def _check_feasible(self, problem, points):
@@ -367,8 +366,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
                 f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
-        if self.softness == 0 and np.any(self._class_noise_ == 0):
-            conflicting = contradictions(points)
+        if self.softness == 0:
+            conflicting = contradictions(points, self._class_noise_[points.label] == 0)
             if len(conflicting):
                 raise EmptyVersionSpaceError(
                     conflicting, " (equal rows, unequal labels)", "leave them out"
@@ -391,7 +390,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._entropy_: int = entropy_of(self.random_state)
         return None
 
-    def _keep(self, kernel, distinct, problem, points, factor, budget):
+    def _keep(self, kernel, distinct, problem, points, factor):
         """Store what prediction, further draws and inspection need, as plain arrays."""
         state = self._draws_
         self._points_row_ = points.row
@@ -404,7 +403,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         if self._decision_ == "vote":
             used = np.arange(len(points.row))
             if factor is None:
-                factor = factorise(problem.rows, problem.ridge, problem.rows.threads, budget)
+                factor = factorise(problem.rows, problem.ridge, problem.rows.threads)
             self._whitener_ = factor.whitener()
         self._used_ = used
         self.dual_coef_ = state["bayes_points"][:, used]
@@ -427,7 +426,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             rows.store = None  # its memory, before other rows take some
             rows = self._rows(kernel, self._restricted(distinct, chosen), threads)
             problem = problem._replace(
-                rows=rows, targets=problem.targets[:, chosen], noise=problem.noise[:, chosen],
+                rows=rows, targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
                 points=problem.points[chosen],
             )  # fmt: skip
         time_left = None
@@ -461,7 +460,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         -------
         Posterior
             Its coefficients stand for the rows of X given to `fit`; merged copies have none
-            but the first.
+            but the first. Its outputs, and ``ess()`` and the like, are those at the support
+            points (none for ``kernel="precomputed"``).
         """
         check_is_fitted(self)
         if self._draws_ is None:
@@ -483,7 +483,18 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         return Posterior(
             spread, mean_norm=self._draws_["mean_norms"][i], n_chains=self._draws_["n_chains"],
             centres={"fit": (centre, self.bayes_point_error_[i])}, source="fit",
+            outputs=self._training_outputs(coef), label_noise=self.label_noise_,
         )  # fmt: skip
+
+    def _training_outputs(self, coef):
+        """Outputs of draws at the training points that have coefficients, softness included."""
+        kernel, support = self._kernel(), Points(**self._support_)
+        if self.kernel == "precomputed":
+            return None  # the Gram matrix is not kept
+        coef = dense(coef[:, self._used_])
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            outputs = apply_kernel(kernel, support, support, coef.T, threads).T
+        return outputs + self.softness_ * support.length.astype(np.float64) ** 2 * coef
 
     def compress(self, tol=1e-2):
         """Return a classifier with fewer support points and almost the same decisions.

@@ -11,9 +11,12 @@ from scipy.linalg.lapack import dpstrf
 
 from bayespoint.threads import Threads
 
-# What is left of a squared length after projection counts as zero below this share of the
-# largest: such points lie in the span of the others.
+# A point lies in the span of the others when this share of its squared length is left after
+# projection.
 RANK_TOLERANCE = 1e-10
+
+# What a singular matrix of inner products may differ from its factor's product, as a share.
+INDEFINITE = 1e-7
 
 # Rows and columns factorised together. Fixed, so that bits do not depend on the threads.
 TILE = 512
@@ -48,33 +51,47 @@ class Factor:
     >>> from bayespoint.factor import Factor
     >>> factor = Factor(np.array([[1.0, 2.0], [2.0, 4.0]]))
     >>> factor.rank, factor.basis
-    (1, array([1]))
+    (1, array([0]))
     >>> factor.outputs(np.array([[1.0]]))
     array([[1., 2.]])
     """
 
     def __init__(self, K, precision=np.float64, threads=None, stop=None):
         self._threads = threads or Threads(1)
+        # Short points have walls like long ones: their directions count.
+        at_origin = K.diagonal() == 0
+        self._length = np.where(at_origin, 1.0, np.sqrt(K.diagonal()))
+        if np.ptp(self._length):
+            K /= self._length
+            K /= self._length[:, None]
+        else:
+            self._length = self._length[:1]
+            K /= self._length[0] ** 2
+        K[np.diag_indices_from(K)] = ~at_origin
         tolerance = max(RANK_TOLERANCE, len(K) * float(np.finfo(precision).eps))
-        diagonal = K.diagonal().copy()
-        least = tolerance * diagonal.max()
-        if _cholesky(K, least, self._threads, stop):
+        if _cholesky(K, tolerance, self._threads, stop):
             self.basis = np.arange(len(K))
             self._lower = self._all = K
         else:
-            self._pivoted(K, diagonal, least)
+            self._pivoted(K, ~at_origin, tolerance)
 
-    def _pivoted(self, K, diagonal, least):
+    def _pivoted(self, K, diagonal, tolerance):
         """Factorise what `_cholesky` gave up on; the upper triangle of K is still intact."""
         K = np.triu(K, 1).T
         K[np.diag_indices_from(K)] = diagonal
-        L, pivots, rank, _ = dpstrf(K, lower=1, tol=least)
+        L, pivots, rank, _ = dpstrf(K, lower=1, tol=tolerance)
         pivots = pivots - 1
         self.basis = pivots[:rank].astype(np.int64)
         L = np.tril(L)[:, :rank]
         self._all = np.empty((len(K), rank))
         self._all[pivots] = L
         self._lower = np.ascontiguousarray(L[:rank])
+        left = max(
+            np.abs(np.tril(K[rows] - self._all[rows] @ self._all.T, rows.start)).max()
+            for rows in (slice(first, first + TILE) for first in range(0, len(K), TILE))
+        )
+        if left > max(INDEFINITE, 10 * tolerance):
+            raise ValueError("K is not positive semi-definite. Pass inner products.")
 
     @property
     def rank(self):
@@ -96,13 +113,18 @@ class Factor:
                 result[:, start:stop] += white[:, start:stop] @ corner.T
 
         self._threads.each(fill, range(0, m, TILE))
+        result *= self._length
         return result
+
+    def basis_coordinates(self):
+        """White coordinates of the points, (m, rank)."""
+        return self.outputs(np.eye(self.rank)).T.copy()
 
     def coefficients(self, white):
         """Coefficients b of vectors w = sum_j b_j phi(x_j) given by white coordinates."""
         result = np.zeros((len(white), len(self._all)))
 
-        columns = max(COLUMNS, SOLVED_NUMBERS // self.rank)
+        columns = max(COLUMNS, SOLVED_NUMBERS // max(self.rank, 1))
 
         def solve(start):
             part = white[start : start + columns]
@@ -112,11 +134,12 @@ class Factor:
             result[start : start + columns, self.basis] = solved.T
 
         self._threads.each(solve, range(0, len(white), columns))
+        result /= self._length
         return result
 
     def white(self, outputs):
         """White coordinates of vectors in the span, from their outputs at all points."""
-        part = outputs[:, self.basis].T
+        part = (outputs / self._length)[:, self.basis].T
         return scipy.linalg.solve_triangular(self._lower, part, lower=True, check_finite=False).T
 
     def whitener(self):
@@ -124,7 +147,7 @@ class Factor:
         return self.coefficients(np.eye(self.rank))
 
 
-def _cholesky(K, least, threads, stop=None):
+def _cholesky(K, tolerance, threads, stop=None):
     """Lower Cholesky factor in place, block column by block column; False if K is singular.
 
     The strict upper triangle is left as it was.
@@ -147,7 +170,7 @@ def _cholesky(K, least, threads, stop=None):
             corner = scipy.linalg.cholesky(K[start:end, start:end], lower=True)
         except scipy.linalg.LinAlgError:
             corner = np.zeros((1, 1))
-        if corner.diagonal().min() ** 2 <= least:
+        if corner.diagonal().min() ** 2 <= tolerance:
             K[start:end, start:end] = np.tril(K[start:end, start:end]) + upper
             return False
 

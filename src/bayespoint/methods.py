@@ -15,8 +15,9 @@ from bayespoint.billiards import Balls, Table, run
 from bayespoint.ensemble import Ensemble
 from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
 from bayespoint.inference.billiard import (
+    BURN_IN,
+    BURN_IN_NOISY,
     TRAVEL,
-    default_burn_in,
     factorise,
     mixing,
     pass_rates,
@@ -37,7 +38,7 @@ from bayespoint.version_space import VersionSpace
 CHAINS = 4
 
 # Flights for each draw with label noise, where positions change more slowly.
-THIN_NOISY = 4
+THIN_NOISY = 8
 
 # Draws of each machine for held-out outputs, at most; flights of each ball.
 HELD_OUT_DRAWS = 10
@@ -49,7 +50,9 @@ class Problem(NamedTuple):
     rows: Any  # GramRows or FullRows
     targets: np.ndarray  # (n_machines, n_points), int8: +1 and -1
     softness: float
-    noise: np.ndarray  # (n_machines, n_points): probability that a target is wrong
+    odds: (
+        np.ndarray
+    )  # (n_machines, n_points): log-odds of the targets, infinite where they are sure
     names: list  # of the machines, for messages
     points: np.ndarray  # rows of X, for messages
 
@@ -64,9 +67,9 @@ class Problem(NamedTuple):
 
     def part(self, chosen):
         """Return the problem of some of the points, its Gram matrix computed."""
-        rows = FullRows(submatrix(self.rows, chosen))
+        rows = FullRows(submatrix(self.rows, chosen).astype(self.rows.store.dtype))
         return self._replace(
-            rows=rows, targets=self.targets[:, chosen], noise=self.noise[:, chosen],
+            rows=rows, targets=self.targets[:, chosen], odds=self.odds[:, chosen],
             points=self.points[chosen],
         )  # fmt: skip
 
@@ -75,7 +78,6 @@ class Perceptrons:
     """Permuted kernel perceptrons: each draw agrees with all labels."""
 
     name = "perceptron"
-    takes_noise = False
 
     @staticmethod
     def needed_bytes(n_points, itemsize):  # noqa: ARG004
@@ -132,7 +134,6 @@ class Billiards:
     """The exact billiard: draws of the posterior of clean or noisy labels."""
 
     name = "billiard"
-    takes_noise = True
 
     @staticmethod
     def needed_bytes(n_points, itemsize):
@@ -142,22 +143,25 @@ class Billiards:
     @classmethod
     def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
         """Fly on from where the held draws end until there are ``n_draws``."""
-        state, factor = cls._draw(problem, n_draws, tol, entropy, held, budget, threads)
-        if not budget.interrupted:
-            warn_if_unmixed(state["finished"], state["info"]["rhat"])
+        state, factor = cls._draw(
+            problem, n_draws, tol, entropy, held, budget, threads, lambda: budget.interrupted
+        )
+        n_new = state["info"]["n_draws"]
+        if not budget.interrupted and factor is not None and (n_new or not state["finished"]):
+            warn_if_unmixed(n_new, state["info"]["rhat"])
         return state, factor
 
     @classmethod
-    def _draw(cls, problem, n_draws, tol, entropy, held, budget, threads):
+    def _draw(cls, problem, n_draws, tol, entropy, held, budget, threads, stop=None):
         n_chains = min(CHAINS, n_draws) if held is None else held["n_chains"]
         n_held = 0 if held is None else held["n_draws"] // n_chains
         missing = -(-n_draws // n_chains) - n_held
         if held is not None and (missing <= 0 or np.all(held["angle_errors"] <= tol)):
             return held, None
-        factor = factorise(problem.rows, problem.ridge, threads, budget)
-        noisy = bool(np.any(problem.noise))
+        factor = factorise(problem.rows, problem.ridge, threads, stop)
+        noisy = not np.all(np.isinf(problem.odds))
         thin = THIN_NOISY if noisy else 1
-        burn_in = default_burn_in(missing * thin, noisy) if held is None else 0
+        burn_in = (BURN_IN_NOISY if noisy else BURN_IN) if held is None else 0
         start = cls._starts(problem, factor, n_chains, entropy, budget) if held is None else None
         balls = Balls(
             cls._table(problem, factor, n_chains), held["last"] if held else start,
@@ -180,7 +184,7 @@ class Billiards:
     @staticmethod
     def _table(problem, factor, n_chains):
         rates = [
-            pass_rates(problem.space(machine), noise) for machine, noise in enumerate(problem.noise)
+            pass_rates(problem.space(machine), odds) for machine, odds in enumerate(problem.odds)
         ]
         label = np.repeat([y for y, _ in rates], n_chains, axis=0)
         rate = np.repeat([rate for _, rate in rates], n_chains, axis=0)
@@ -193,7 +197,7 @@ class Billiards:
         def start(ball):
             machine, number = divmod(ball, n_chains)
             return start_of(
-                problem.space(machine), factor, problem.noise[machine], number,
+                problem.space(machine), factor, problem.odds[machine], number,
                 start_rng(entropy, ball), budget, check=lambda _, counts: find(machine, counts),
             )  # fmt: skip
 
@@ -231,10 +235,10 @@ class Billiards:
             "used": np.ones(problem.targets.shape, dtype=bool),
             "n_draws": coef.shape[1] * n_chains,
             "n_chains": n_chains,
-            "finished": bool(flights.n_draws),
+            "finished": held is not None or bool(flights.n_draws),
             "path": path,
             "last": coef[:, -1].copy(),
-            "info": balls.counts() | {"rhat": rhat, "ess": ess},
+            "info": balls.counts() | {"rhat": rhat, "ess": ess, "n_draws": flights.n_draws},
         }
 
     @classmethod

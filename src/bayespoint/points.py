@@ -58,11 +58,11 @@ def merge_duplicates(X, label, weight, *, keep_order=False):
     return DistinctPoints(row, label[row], total, group[first], digest.hexdigest())
 
 
-def contradictions(points):
-    """Input rows that are equal but labelled differently, as a sorted array."""
-    _, first, count = np.unique(points.group, return_index=True, return_counts=True)
-    several = points.group[first[count > 1]]
-    return np.sort(points.row[np.isin(points.group, several)])
+def contradictions(points, sure=slice(None)):
+    """Input rows that are equal but labelled differently, and sure of it, as a sorted array."""
+    group, row = points.group[sure], points.row[sure]
+    several, count = np.unique(group, return_counts=True)
+    return np.sort(row[np.isin(group, several[count > 1])])
 
 
 def _groups_of_equal_rows(X, keys):

@@ -63,6 +63,8 @@ class Posterior:
         self.info = info or {}
         self._factor = factor
         if mean_norm is None:
+            if outputs is None:
+                raise ValueError("give mean_norm or outputs: the length of the mean is unknown.")
             mean = mean_of_rows(coef, weights)
             mean_norm = np.sqrt(max(mean @ mean_of_rows(outputs, weights), 0.0))
         self.mean_norm = float(mean_norm)
@@ -95,7 +97,7 @@ class Posterior:
         """
         source = self._source(source)
         if source != "draws":
-            return self.centres[source][0]
+            return self.centres[source][0].copy()
         if self.mean_norm == 0:
             raise ValueError("the mean of the draws is zero and has no direction; draw more.")
         return mean_of_rows(self.coef, self.weights) / self.mean_norm
@@ -144,7 +146,7 @@ class Posterior:
         -------
         ndarray of shape (n, rank)
         """
-        return self._needed_factor().white(np.atleast_2d(np.asarray(outputs, dtype=np.float64)))
+        return self._needed_factor().white(np.atleast_2d(_numbers("outputs", outputs)))
 
     def draws(self):
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
@@ -186,8 +188,8 @@ class Posterior:
     def predictive(self, cross, diagonal, *, label=False):
         """Exact probability that the output of a draw at new points is positive.
 
-        The part of w outside the span of the training points is Gaussian still, so far from all
-        data the probability is one half.
+        The part of w outside the span of the training points is Gaussian still, so where the
+        kernel values with all training points are zero the probability is one half.
 
         Parameters
         ----------
@@ -203,12 +205,17 @@ class Posterior:
         -------
         ndarray of shape (n,)
         """
-        cross, diagonal = np.atleast_2d(np.asarray(cross, dtype=np.float64)), np.asarray(diagonal)
+        cross, diagonal = np.atleast_2d(_numbers("cross", cross)), _numbers("diagonal", diagonal)
         m = self.coef.shape[1]
-        if cross.shape[1] != m or diagonal.shape != cross.shape[:1]:
+        if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
             raise ValueError(
                 f"cross must have one column for each of {m} training points and diagonal one "
                 f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
+            )
+        if label and self.space is None:
+            raise ValueError(
+                "label=True needs the softness of the version space, which this posterior does not "
+                "hold; use predict_proba of the classifier, or sample_billiard."
             )
         inside = np.sum(self.coordinates(cross) ** 2, axis=1)
         variance = np.maximum(diagonal - inside, 0.0)
@@ -265,6 +272,16 @@ class Posterior:
     def _dense(self, rows):
         dense = rows.toarray() if sp.issparse(rows) else rows
         return dense.reshape(self.n_chains, -1, dense.shape[1])
+
+
+def _numbers(name, values):
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers; got {values!r}.") from error
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} contains NaN or infinity; clean the kernel values.")
+    return values
 
 
 def mean_of_rows(coef, weights=None):

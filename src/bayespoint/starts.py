@@ -30,10 +30,11 @@ def direct_start(rows, ridge, factor, label, number, rng):
         for _ in range(REFINEMENTS):
             missing = wanted - outputs_of(rows, ridge, coef)
             coef += factor.coefficients(factor.white(missing[None, :]))[0]
-        outputs = outputs_of(rows, ridge, coef)
-        squared = coef @ outputs
-        if squared > 0 and np.all(label * outputs > 0):
-            return coef / np.sqrt(squared)
+        squared = coef @ outputs_of(rows, ridge, coef)
+        if squared > 0:
+            coef /= np.sqrt(squared)
+            if np.all(label * outputs_of(rows, ridge, coef) > 0):
+                return coef
     return None
 
 
@@ -49,11 +50,13 @@ def perceptron_start(space, visited, rng, budget, check=None):
             space.rows, space.y.astype(np.int8)[None, :], space.ridge, range(1), lambda _: order,
             budget=budget, on_exhausted=check or conflict_check(lambda _: space),
         )  # fmt: skip
+    if budget.interrupted:
+        raise KeyboardInterrupt
     if draw.violated[0]:
         raise ValueError(
-            f"found no start inside version space: the perceptron leaves {draw.violated[0]} "
-            f"training points on the wrong side. Set softness > 0 or label_noise > 0, or raise "
-            f"max_time where it is set."
+            f"found no start inside version space: the Gram matrix is singular (or nearly so), and "
+            f"the perceptron leaves {draw.violated[0]} training points on the wrong side. Set "
+            f"softness > 0 or label_noise > 0, or raise max_time where it is set."
         )
     coef = np.zeros(len(space))
     coef[draw.coef[0][0]] = draw.coef[0][1]

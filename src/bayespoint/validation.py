@@ -62,11 +62,8 @@ def check_parameters(params):
     for name in ("normalize_kernel", "warm_start"):
         if not isinstance(params[name], bool | np.bool_):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
-    verbose, n_jobs = params["verbose"], params["n_jobs"]
-    if not isinstance(verbose, int | np.integer) or verbose < 0:
-        raise ValueError(f"verbose must be a whole number >= 0; got {verbose!r}.")
-    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
+    check_verbose(params["verbose"])
+    check_jobs(params["n_jobs"])
     if params["max_time"] is not None:
         check_number("max_time", params["max_time"], above=0)
     check_positive_integer("n_draws", params["n_draws"])
@@ -93,6 +90,23 @@ def check_positive_integer(name, value):
     """Refuse what is not a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")
+
+
+def check_natural_number(name, value):
+    """Refuse what is not a whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be a whole number >= 0; got {value!r}.")
+
+
+def check_verbose(verbose):
+    """Refuse what is neither True, False nor a whole number of at least 0."""
+    check_natural_number("verbose", int(verbose) if isinstance(verbose, bool) else verbose)
+
+
+def check_jobs(n_jobs):
+    """Refuse what joblib does not take as a number of jobs."""
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
 
 
 def check_seed(random_state):
@@ -229,7 +243,9 @@ def _check_choice(params, name, choices):
 
 
 def _is_number(value, least=None, above=None):
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool | np.complexfloating):
+        return False
+    if not isinstance(value, int | float | np.number):
         return False
     return bool(
         np.isfinite(value)
@@ -240,7 +256,13 @@ def _is_number(value, least=None, above=None):
 
 def check_label_noise(label_noise, n_points):
     """Return a rate a point from one rate or one a point."""
-    noise = np.asarray(label_noise)
+    try:
+        noise = np.asarray(label_noise)
+    except ValueError as error:
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got rows of "
+            f"different lengths."
+        ) from error
     if noise.dtype.kind not in "iuf" or not np.all((noise >= 0) & (noise < 0.5)):
         raise ValueError(f"label_noise must lie in [0, 0.5); got {label_noise!r}.")
     if noise.shape not in ((), (n_points,)):

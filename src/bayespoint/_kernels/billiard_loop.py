@@ -114,8 +114,8 @@ def uniform(cursor):
 def begin(P, Q, coef_p, coef_q, white_p, white_q, outputs, white):
     """Make an isotropic direction (its outputs and white coordinates) tangent and unit: v.
 
-    Vectors are sums over the training points (``coef``) and over an orthonormal basis of their span
-    (``white``).
+    Vectors are sums over the training points (``coef``) and over an orthonormal basis of their
+    span (``white``).
     """
     along, squared = 0.0, 0.0
     for j in range(P.size):
@@ -129,6 +129,40 @@ def begin(P, Q, coef_p, coef_q, white_p, white_q, outputs, white):
         coef_q[j] = -scale * along * coef_p[j]
     for j in range(white.size):
         white_q[j] = scale * (white[j] - along * white_p[j])
+
+
+@jit
+def begin_in_basis(Q, white_p, white_q, white, basis):
+    """Do as `begin` for vectors that are sums over the basis alone."""
+    along, squared = 0.0, 0.0
+    for j in range(white.size):
+        along += white_p[j] * white[j]
+    for j in range(white.size):
+        white_q[j] = white[j] - along * white_p[j]
+        squared += white_q[j] * white_q[j]
+    for j in range(white.size):
+        white_q[j] /= math.sqrt(squared)
+    set_outputs(Q, white_q, basis)
+
+
+@jit
+def set_outputs(outputs, white, basis):
+    """Outputs at the training points of a sum over the basis."""
+    for i in range(outputs.size):
+        total = 0.0
+        for j in range(white.size):
+            total += basis[i, j] * white[j]
+        outputs[i] = total
+
+
+@jit
+def make_unit(white):
+    """Scale to unit length what rounding made longer or shorter."""
+    squared = 0.0
+    for j in range(white.size):
+        squared += white[j] * white[j]
+    for j in range(white.size):
+        white[j] /= math.sqrt(squared)
 
 
 @jit
@@ -148,23 +182,29 @@ def record(P, Q, cos, sin, path, cursor):
 
 @jit
 def fly(
-    rows, slot_of_row, squared_length, ridge, label, pass_rate, travel, n_flights, thin, max_events,
-    directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, ends_coef, ends_white,
-    angle, cursor, cotangents, draws_output, draws_coef, draws_white, path,
+    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, travels, n_flights, thin,
+    max_events, directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, ends_coef,
+    ends_white, angle, cursor, cotangents, draws_output, draws_coef, draws_white, path,
 ):  # fmt: skip
     """Fly one ball until its flights are done or ``max_events`` walls were met.
 
-    Each flight is ``travel`` long and begins with the next of the ``directions``; its end is kept
-    in ``draws_*`` after every ``thin`` flights. A wall met from the right side of its label
-    reflects, except that it is passed with the point's ``pass_rate``; from the wrong side it is
-    passed. ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
+    Each flight has its length in ``travels`` and begins with the next of the ``directions``; its
+    end is kept in ``draws_*`` after every ``thin`` flights. A wall met from the right side of its
+    label reflects, except that it is passed with the point's ``pass_rate``; from the wrong side it
+    is passed. ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
     last direction of each flight; ``path`` holds the outputs at the first walls and flight ends.
+    ``basis``: white coordinates of the points where vectors are kept in these alone, else empty.
     """
     n_events = 0
+    in_basis = basis.size > 0
     while cursor[FLIGHT] < n_flights:
         flight = cursor[FLIGHT]
+        travel = travels[flight]
         if not cursor[IN_FLIGHT]:
-            begin(P, Q, coef_p, coef_q, white_p, white_q, directions[flight], white[flight])
+            if in_basis:
+                begin_in_basis(Q, white_p, white_q, white[flight], basis)
+            else:
+                begin(P, Q, coef_p, coef_q, white_p, white_q, directions[flight], white[flight])
             ends_coef += coef_q
             ends_white += white_q
             angle[0] = 0.0
@@ -193,8 +233,13 @@ def fly(
             speed = Q[wall] * cos - P[wall] * sin
             f = 2.0 * speed / squared_length[wall]
             to_p, to_q = f * sin, -f * cos
-            coef_p[wall] += to_p
-            coef_q[wall] += to_q
+            if in_basis:
+                for j in range(white_p.size):
+                    white_p[j] += to_p * basis[wall, j]
+                    white_q[j] += to_q * basis[wall, j]
+            else:
+                coef_p[wall] += to_p
+                coef_q[wall] += to_q
             P[wall] += to_p * ridge[wall]
             Q[wall] += to_q * ridge[wall]
             kicks[wall] -= f
@@ -206,6 +251,9 @@ def fly(
         turn(P, Q, cos, sin)
         turn(coef_p, coef_q, cos, sin)
         turn(white_p, white_q, cos, sin)
+        if in_basis:  # in few dimensions rounding errors would grow from flight to flight
+            make_unit(white_p)
+            set_outputs(P, white_p, basis)
         cursor[IN_FLIGHT] = 0
         cursor[FLIGHT] += 1
         if cursor[FLIGHT] % thin == 0:

@@ -27,30 +27,35 @@ from bayespoint.posterior import Posterior, angle_error, draws_error
 from bayespoint.starts import direct_start, perceptron_start, random_start
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
+    check_jobs,
     check_label_noise,
+    check_natural_number,
     check_number,
     check_positive_integer,
     check_seed,
+    check_verbose,
     warn,
 )
+from bayespoint.version_space import VersionSpace
 
 # Travel between two refreshes of the direction: the most effective samples a second for 50 to
 # 1,000 points. Multiples of pi are bad: the ball comes back.
 TRAVEL = np.pi / 2
 
-# Walls coincide when the cosine of their points is this close to 1 or -1.
-PARALLEL = 1e-12
+# Walls coincide when the cosine of their points is this close to 1 or -1, in units of rounding.
+PARALLEL_ULPS = 64
 
 # Numbers that differ by less than this share are equal but for rounding.
 CONSTANT = 1e-9
 
-# Draws of chains that agree have an R-hat below this, but for one case in a hundred thousand.
+# An R-hat above this tells chains that do not agree, if they have at least so many draws:
+# independent ones exceeded it in none of 20,000 trials.
 UNMIXED = 1.2
+UNMIXED_DRAWS = 25
 
-# Flights before the first draw: at least so many, and this share of all.
+# Flights before the first draw. Positions forget each other in about one flight, errors in ten.
 BURN_IN = 20
 BURN_IN_NOISY = 100
-BURN_IN_SHARE = 0.1
 
 
 def sample_billiard(
@@ -74,12 +79,12 @@ def sample_billiard(
         Balls, each from a start of its own.
     travel : float, default=pi / 2
         Radians between two refreshes of the direction. For the Bayes point alone long flights,
-        9 pi / 2, are better; multiples of pi are bad.
+        9 pi / 2, are better; multiples of pi are bad. Where the span of the points has only two
+        dimensions, flights are of random length with this mean.
     thin : int, default=1
         Flights for each draw.
     burn_in : int, optional
-        Flights before the first draw. Default: 20 (100 with label noise), or a tenth of the
-        flights if that is more.
+        Flights before the first draw. Default: 20, or 100 with label noise.
     travel_time : float, optional
         Radians after which each ball stops, burn-in not counted.
     tol : float, optional
@@ -106,8 +111,8 @@ def sample_billiard(
         (radians a chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
         difference of an output, as a share of sqrt(k(x, x)), to one recomputed from
         coefficients), ``restarts`` (of balls that rounding led out of their
-        cell), ``rhat`` and ``ess`` (of the training errors of draws, or of the mean margin where
-        there are none), ``errors`` (training errors of each draw, chain after chain), ``path``
+        cell), ``rhat`` and ``ess`` (of the mean margin and of the number of training errors, the
+        worse of them), ``errors`` (training errors of each draw, chain after chain), ``path``
         (outputs of the first ball at its first walls and flight ends).
 
     Raises
@@ -126,28 +131,31 @@ def sample_billiard(
     >>> space.margins(post.bayes_point()).round(1)
     array([0.8, 0.8, 0.8])
     """
-    check_positive_integer("n_draws", n_draws)
-    check_positive_integer("n_chains", n_chains)
-    check_positive_integer("thin", thin)
+    check_space(space)
+    for name, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
+        check_positive_integer(name, value)
     check_number("travel", travel, above=0)
     for name, value in (("tol", tol), ("max_time", max_time), ("travel_time", travel_time)):
         if value is not None:
             check_number(name, value, above=0)
-    if burn_in is not None:
-        check_number("burn_in", burn_in, least=0)
+    for name, value in (("burn_in", 0 if burn_in is None else burn_in), ("n_path", n_path)):
+        check_natural_number(name, value)
+    check_verbose(verbose)
+    check_jobs(n_jobs)
     check_seed(random_state)
     noise = check_label_noise(label_noise, len(space))
+    travel, thin = float(travel), int(thin)
     per_chain = -(-n_draws // n_chains)
     if travel_time is not None:
         per_chain = max(1, min(per_chain, int(travel_time / (travel * thin) + 1e-9)))
     if burn_in is None:
-        burn_in = default_burn_in(per_chain * thin, bool(np.any(noise)))
+        burn_in = BURN_IN_NOISY if np.any(noise) else BURN_IN
     budget = Budget(max_time, "billiard" if verbose else None)
     entropy = entropy_of(random_state)
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.ridge, threads, budget)
+        factor = factorise(space.rows, space.ridge, threads, lambda: budget.interrupted)
         coef = _starts(space, factor, noise, n_chains, start, entropy, budget)
-        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, noise)]
+        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, log_odds(noise))]
         table = Table(space.rows, space.ridge, factor, *walls)
         balls = Balls(table, coef, np.random.SeedSequence(entropy, spawn_key=(2, 0)), n_path)
         flights = run(
@@ -157,16 +165,11 @@ def sample_billiard(
     if budget.interrupted:
         raise KeyboardInterrupt
     posterior = posterior_of(space, factor, balls, flights, noise)
-    warn_if_unmixed(bool(flights.n_draws), posterior.info["rhat"])
+    warn_if_unmixed(flights.n_draws, posterior.info["rhat"])
     return posterior
 
 
-def default_burn_in(n_flights, noisy):
-    """Flights before the first draw."""
-    return max(BURN_IN_NOISY if noisy else BURN_IN, int(BURN_IN_SHARE * n_flights))
-
-
-def factorise(rows, ridge, threads, budget):
+def factorise(rows, ridge, threads, stop=None):
     """Make all rows present, and factorise the softened Gram matrix."""
     if len(rows.store) < len(rows):
         needed = rows.store.itemsize * len(rows) ** 2 / 1e6
@@ -179,39 +182,61 @@ def factorise(rows, ridge, threads, budget):
     rows.ensure(everyone)
     K = submatrix(rows, everyone)
     K[np.diag_indices_from(K)] += ridge
-    return Factor(K, rows.store.dtype, threads, lambda: budget.interrupted)
+    return Factor(K, rows.store.dtype, threads, stop)
 
 
-def pass_rates(space, noise):
+def check_space(space):
+    """Refuse what is no version space, and points at the origin."""
+    if not isinstance(space, VersionSpace):
+        raise ValueError(
+            f"space must be a VersionSpace; got {type(space).__name__}. Make one with "
+            f"VersionSpace(K, y)."
+        )
+    origin = np.flatnonzero(space.rows.diagonal == 0)
+    if len(origin):
+        raise ValueError(
+            f"points {origin[:20].tolist()} lie at the origin of feature space (k(x, x) = 0), on "
+            f"no side of any classifier; leave them out."
+        )
+
+
+def log_odds(noise):
+    """Log-odds log((1 - q)/q) of labels that are wrong with probability q; infinite for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log((1 - noise) / noise)
+
+
+def pass_rates(space, odds):
     """Labels of the walls, and the probabilities to pass them from the side of the label.
 
-    A point whose label is wrong with probability q has log-odds t = log((1 - q)/q), and its wall
-    is passed with probability exp(-t). Walls that coincide (points in the same or in opposite
-    directions) act as one, with the sum of their log-odds; the others of them let everything pass.
+    A wall whose label has log-odds t is passed with probability exp(-t). Walls that coincide
+    (points in the same or in opposite directions) act as one, with the sum of their log-odds; the
+    others of them let everything pass.
     """
-    label = space.y.copy()
-    if not np.any(noise) or space.softness > 0:  # softened points are never parallel
-        return label, noise / (1 - noise)
-    with np.errstate(divide="ignore"):
-        odds = label * np.log((1 - noise) / noise)
+    label, odds = space.y.copy(), space.y * odds
+    if np.all(np.isinf(odds)) or space.softness > 0:  # softened points are never parallel
+        return label, np.exp(-np.abs(odds))
     length = np.sqrt(space.rows.diagonal)
+    least = 1 - PARALLEL_ULPS * np.finfo(space.rows.store.dtype).eps
     seen = np.zeros(len(space), dtype=bool)
     for i in range(len(space)):
         if seen[i]:
             continue
         space.rows.ensure(np.array([i]))
         cosine = space.rows.store[space.rows.slot_of_row[i]] / (length * length[i])
-        same = np.flatnonzero(np.abs(cosine) > 1 - PARALLEL)
+        same = np.flatnonzero(np.abs(cosine) > least)
         same = same[same > i]
         if len(same):
-            odds[i] += np.sum(np.sign(cosine[same]) * odds[same])
+            together = np.append(odds[i], np.sign(cosine[same]) * odds[same])
+            sure = together[np.isinf(together)]  # what is sure outweighs all else
+            odds[i] = sure[0] if len(sure) else together.sum()
             odds[same], seen[same] = 0.0, True
     return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
 
 
-def start_of(space, factor, noise, number, rng, budget, kind=None, check=None):
+def start_of(space, factor, odds, number, rng, budget, kind=None, check=None):
     """Coefficients of the unit vector where ball ``number`` of a machine begins."""
-    sure = noise == 0
+    sure = np.isinf(odds)
     if kind is None:
         kind = "random" if number % 2 and not np.any(sure) else "consistent"
     if kind == "random":
@@ -225,7 +250,7 @@ def start_of(space, factor, noise, number, rng, budget, kind=None, check=None):
 
 
 def _starts(space, factor, noise, n_chains, start, entropy, budget):
-    if start is None or isinstance(start, str):
+    if start is None or isinstance(start, str | bytes):
         if start not in (None, "consistent", "random"):
             raise ValueError(
                 f"start must be an array, 'consistent', 'random' or None; got {start!r}."
@@ -234,21 +259,29 @@ def _starts(space, factor, noise, n_chains, start, entropy, budget):
             raise ValueError("start='random' needs label_noise > 0 for every point.")
         rngs = [start_rng(entropy, number) for number in range(n_chains)]
         return np.array([
-            start_of(space, factor, noise, number, rng, budget, start)
+            start_of(space, factor, log_odds(noise), number, rng, budget, start)
             for number, rng in enumerate(rngs)
         ])  # fmt: skip
-    coef = np.array(start, dtype=np.float64)
-    if coef.shape != (n_chains, len(space)):
+    try:
+        coef = np.array(start, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        coef = np.empty(0)
+    if coef.shape != (n_chains, len(space)) or not np.all(np.isfinite(coef)):
         raise ValueError(
-            f"start must have one row of {len(space)} coefficients for each of {n_chains} chains; "
-            f"got shape {coef.shape}."
+            f"start must have one row of {len(space)} coefficients for each of {n_chains} chains, "
+            f"all finite; got {np.shape(coef) if coef.size else type(start).__name__}."
         )
     outputs = space.outputs(coef)
-    squared = np.einsum("cj,cj->c", coef, outputs)
-    wrong = np.any((space.y * outputs < 0) & (noise == 0), axis=1)
-    if not np.all(squared > 0) or np.any(wrong):
+    squared = np.sum(coef * outputs, axis=1)
+    if not np.all(squared > 0):
         raise ValueError(
-            f"start must lie inside version space; chains {np.flatnonzero(wrong).tolist()} do not."
+            f"start of chains {np.flatnonzero(~(squared > 0)).tolist()} has zero length."
+        )
+    outside = np.any((space.y * outputs < 0) & (noise == 0), axis=1)
+    if np.any(outside):
+        raise ValueError(
+            f"start must lie inside version space; chains {np.flatnonzero(outside).tolist()} do "
+            f"not."
         )
     return coef / np.sqrt(squared)[:, None]
 
@@ -288,7 +321,9 @@ def posterior_of(space, factor, balls, flights, noise):
         "errors": np.count_nonzero(space.y * outputs < 0, axis=2).ravel(),
         "path": balls.recorded_path(),
     }
-    sources = ("path", "kicks") if flights.n_draws else ()
+    sources = ["path"] if flights.path else []
+    if np.any(flights.kicks):
+        sources.append("kicks")
     centres = {source: centre_of(space, flights, slice(None), source) for source in sources}
     precise = sources and centres["path"][1] < draws_error(coef, outputs)
     return Posterior(
@@ -298,28 +333,32 @@ def posterior_of(space, factor, balls, flights, noise):
     )  # fmt: skip
 
 
-def mixing(targets, outputs, squared_length):
-    """R-hat and ESS of one number a draw: training errors where there are some, else mean margin.
+def mixing(target, outputs, squared_length):
+    """R-hat and ESS of the mean margin and of the number of training errors, the worse of them.
 
     ``outputs``: (n_chains, n_draws, m).
     """
-    margins = targets * outputs
-    errors = np.count_nonzero(margins < 0, axis=2)
-    number = errors if np.any(errors) else np.mean(margins / np.sqrt(squared_length), axis=2)
-    if np.ptp(number) <= CONSTANT * np.max(np.abs(number)):  # version space is a point
-        return 1.0, float(number.size)
-    return float(diagnostics.rhat(number)), float(diagnostics.ess(number))
+    margins = target * outputs
+    numbers = [
+        np.mean(margins / np.sqrt(squared_length), axis=2), np.count_nonzero(margins < 0, axis=2)
+    ]  # fmt: skip
+    varying = [x for x in numbers if np.ptp(x) > CONSTANT * np.max(np.abs(x))]
+    if not varying:  # version space is a point
+        return 1.0, float(margins[..., 0].size)
+    rhat = [diagnostics.rhat(x) for x in varying]
+    ess = [diagnostics.ess(x) for x in varying]
+    return float(np.max(rhat)), float(np.min(ess))
 
 
-def warn_if_unmixed(moved, rhat):
-    """Warn when there was no time for a draw, or when chains do not agree."""
-    if not moved:
+def warn_if_unmixed(n_draws, rhat):
+    """Warn when there was no time for a draw of each ball, or when chains do not agree."""
+    if not n_draws:
         warn(
             "the time was up before the first draw of the billiard: what it gives are its "
             "starting points. Raise max_time.",
             ConvergenceWarning,
         )
-    elif np.any(np.asarray(rhat) > UNMIXED):
+    elif n_draws >= UNMIXED_DRAWS and np.any(np.asarray(rhat) > UNMIXED):
         warn(
             f"the chains of the billiard do not agree yet (R-hat {np.nanmax(rhat):.2f}, should be "
             f"below {UNMIXED}): raise n_draws.",

@@ -78,14 +78,17 @@ def sample_perceptron(
     targets = space.y.astype(np.int8)[None, :]
     order_of_draw = permutations(len(space), entropy_of(random_state))
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        ensemble, mistakes = Ensemble(1, len(space)), []
+        ensemble, mistakes, outputs = Ensemble(1, len(space)), [], []
         for draw in perceptron_draws(
             space.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
             threads=threads, max_passes=max_passes, on_exhausted=conflict_check(lambda _: space),
         ):  # fmt: skip
             ensemble.add(draw)
             mistakes.append(draw.mistakes[0])
+            outputs.append(draw.outputs[0])
     if budget.interrupted:
         raise KeyboardInterrupt
     warn_if_violated(ensemble.violated)
-    return ensemble.posterior(0, mistakes=np.array(mistakes), violated=ensemble.violated[:, 0])
+    posterior = ensemble.posterior(0, mistakes=np.array(mistakes), violated=ensemble.violated[:, 0])
+    posterior.outputs, posterior.space = np.array(outputs), space
+    return posterior
