@@ -15,9 +15,9 @@ from test_starts import make_space
 from bayespoint import VersionSpace, billiards
 from bayespoint.billiards import Balls, Table
 from bayespoint.budget import Budget
+from bayespoint.factor import factorise
 from bayespoint.gram import FullRows, GramRows
 from bayespoint.inference import sample_billiard
-from bayespoint.inference.billiard import factorise
 from bayespoint.kernels import Kernel
 from bayespoint.threads import Threads, open_threads
 
@@ -473,7 +473,7 @@ def test_many_points_in_few_dimensions_lose_no_digits(n_features, dtype):
 
 
 def make_balls(space, start, n_path=0):
-    factor = factorise(space.rows, space.ridge, Threads(1))
+    factor = factorise(space.rows, space.softness, Threads(1))
     n_balls = len(start)
     table = Table(
         space.rows, space.ridge, factor, np.tile(space.y, (n_balls, 1)),

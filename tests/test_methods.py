@@ -18,10 +18,10 @@ from thresholds import compare_means, two_stage
 from bayespoint import EmptyVersionSpaceError, VersionSpace, methods, perceptrons
 from bayespoint.billiards import Balls
 from bayespoint.budget import Budget
+from bayespoint.decisions import label_odds
 from bayespoint.ensemble import Ensemble
 from bayespoint.gram import FullRows
 from bayespoint.inference import sample_billiard
-from bayespoint.inference.billiard import log_odds
 from bayespoint.methods import CHAINS, METHODS, Problem
 from bayespoint.threads import open_threads
 
@@ -51,7 +51,7 @@ def make_problem(noise=0.0, softness=0.2, n_points=24, n_machines=3, dtype=np.fl
         FullRows(K),
         targets,
         softness,
-        log_odds(np.full(targets.shape, noise)),
+        label_odds(np.full(targets.shape, noise)),
         names,
         100 + np.arange(24),
     )
@@ -756,7 +756,7 @@ def test_interrupt_during_the_search_for_a_start(monkeypatch):
     X, y = plane(200)
     clf = classifier(kernel="linear", softness=0)
     monkeypatch.setattr(perceptrons, "UPDATE_WORK", 1)  # as slow as on many points
-    interrupt_at(monkeypatch, methods, "start_of", 1)
+    interrupt_at(monkeypatch, methods, "starts_of", 1)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
 

@@ -11,8 +11,9 @@ from bayespoint.budget import Budget
 from bayespoint.gram import GramRows
 from bayespoint.inference import sample_perceptron
 from bayespoint.kernels import Kernel
-from bayespoint.perceptrons import entropy_of, perceptron_draws, permutations
+from bayespoint.perceptrons import perceptron_draws, permutations
 from bayespoint.threads import open_threads
+from bayespoint.validation import entropy_of
 
 KERNELS = {
     "linear": lambda X: X @ X.T + 1.0,

@@ -1,5 +1,6 @@
 """Posterior: centre, error of the centre, diagnostics, exact probabilities, what it lacks."""
 
+import pickle
 import sys
 import warnings
 from itertools import pairwise
@@ -469,3 +470,11 @@ def test_coordinates_are_those_of_an_orthonormal_basis():
     coordinates = posterior.coordinates(posterior.outputs)
     assert_allclose(coordinates @ coordinates.T, coef @ K @ coef.T)
     assert_allclose(posterior.coordinates(posterior.outputs[0].tolist()), coordinates[:1])
+
+
+def test_a_posterior_travels_whatever_threads_made_it():
+    space = VersionSpace(np.eye(4) + 0.5, [1, -1, 1, 1])
+    post = sample_billiard(space, n_draws=40, n_jobs=2, random_state=0)
+    copy = pickle.loads(pickle.dumps(post))
+    cross = np.full((1, 4), 0.3)
+    assert copy.predictive(cross, [1.0]) == post.predictive(cross, [1.0])

@@ -231,3 +231,14 @@ def test_integers_lists_fortran_order_and_read_only_arrays_will_do():
         for y in ([1, -1], np.array([1, -1], dtype=np.int8), np.array([1.0, -1.0])):
             space = VersionSpace(K, y, softness=1)
             assert_allclose(space.outputs([1.0, 0.0])[0], 4.0)
+
+
+def test_a_matrix_that_rounding_left_asymmetric_is_made_symmetric():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(300, 300))
+    K = A @ A.T / 300 + np.eye(300)
+    noisy = K + 1e-7 * rng.normal(size=K.shape)
+    given = noisy.copy()
+    space = VersionSpace(noisy, np.ones(300))
+    np.testing.assert_array_equal(space.rows.store, space.rows.store.T)
+    np.testing.assert_array_equal(noisy, given)  # the input is left alone

@@ -22,6 +22,9 @@ MAX_FLIGHTS = 1000
 # Steps of a run, at least: their scatter gives the Monte-Carlo error.
 MIN_STEPS = 8
 
+# Draws of each ball before the first look at their error, which then comes at each doubling.
+FIRST_DRAWS = 16
+
 # Numbers read and written between two returns to Python, some 30 ms.
 EVENT_WORK = 5e7
 
@@ -72,8 +75,7 @@ class Balls:
         stored = table.rows.store[table.rows.slot_of_row, np.arange(m)]
         self.squared_length = stored.astype(np.float64) + table.ridge
         self.P = outputs_of(table.rows, table.ridge, start)
-        side = np.where(self.P == 0, table.label, np.sign(self.P))
-        self.side = side / np.sqrt(self.squared_length)
+        self.side = self._sides(self.P)
         self.Q = np.zeros_like(self.P)
         # In few dimensions rounding errors of sums over points would grow from flight to flight.
         few = table.factor.rank <= FEW_DIMENSIONS
@@ -87,6 +89,7 @@ class Balls:
         self.angle = np.zeros((n_balls, 1))
         self.cursor = np.zeros((n_balls, CURSOR_SIZE), dtype=np.int64)
         self.rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
+        self.length_rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
         self.cursor[:, RANDOM] = [rng.integers(2**63) for rng in self.rngs]
         self.path = np.zeros((n_path, m))
         self.drift = 0.0
@@ -171,9 +174,13 @@ class Balls:
         white = np.stack([self.rngs[b].standard_normal((n_flights, rank)) for b in balls])
         travels = np.full((len(balls), n_flights), travel)
         if rank == 2:  # on a circle flights of one length come back to the same few places
-            travels = np.stack([self.rngs[b].uniform(0, 2 * travel, n_flights) for b in balls])
-        directions = self.table.factor.outputs(white.reshape(-1, rank))
-        directions = directions.reshape(len(balls), n_flights, m)
+            travels = np.stack(
+                [self.length_rngs[b].uniform(0, 2 * travel, n_flights) for b in balls]
+            )
+        directions = np.zeros((len(balls), n_flights, 0))
+        if not self.basis.size:
+            directions = self.table.factor.outputs(white.reshape(-1, rank))
+            directions = directions.reshape(len(balls), n_flights, m)
         n_draws = n_flights // thin
         flown = _Flown(
             np.empty((len(balls), n_draws, m)), np.empty((len(balls), n_draws, m)),
@@ -220,8 +227,14 @@ class Balls:
             last, exact = last / norm, exact / norm
             drift = np.abs(exact - flown.outputs[:, n_draws - 1]) / np.sqrt(self.squared_length)
             self.drift = max(self.drift, float(drift.max()))
-            lost = np.flatnonzero(~np.all(self.side * exact > -LOST, axis=1))
-            if not len(lost) or flown.n_done.min() < n_flights:
+            whole = flown.n_done.min() == n_flights
+            if not whole:
+                self.side = self._sides(exact)
+            heights = np.min(self.side * exact, axis=1)
+            hard = np.where(self.table.pass_rate == 0, np.abs(self.side) * self.table.label, 0.0)
+            draws = np.min(hard[:, None] * flown.outputs[:, :n_draws], axis=(1, 2))
+            lost = np.flatnonzero(~(np.minimum(heights, draws) > -LOST))
+            if not len(lost) or not whole:
                 self.P = exact
                 self._place(last, exact)
                 return last
@@ -235,6 +248,12 @@ class Balls:
             "matrix is not positive semi-definite, or version space is too narrow. Set "
             "softness > 0."
         )
+
+    def _sides(self, outputs):
+        """Side of each wall, as 1 / sqrt(k(x, x)) with its sign; hard walls have but one."""
+        sign = np.where(outputs == 0, self.table.label, np.sign(outputs))
+        sign = np.where(self.table.pass_rate == 0, self.table.label, sign)
+        return sign / np.sqrt(self.squared_length)
 
     def _place(self, coef, outputs):
         """Put the balls at positions given by coefficients and their outputs."""
@@ -357,6 +376,8 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
     share = -(-n_draws // MIN_STEPS)
     while flights.n_draws < n_draws and not budget.spent():
         left = min(n_draws - flights.n_draws, share)
+        if enough is not None:
+            left = min(left, max(FIRST_DRAWS, flights.n_draws))
         n_flights = max(1, pace.next(left * thin) // thin) * thin
         step = balls.step(n_flights, thin, travel, budget, threads)
         if step is None:

@@ -44,6 +44,11 @@ class Budget:
         """End this stage; ``interrupted`` stays set through later ones."""
         self.interrupted = self._stopped = True
 
+    @property
+    def stopped(self):
+        """Whether this stage was interrupted."""
+        return self._stopped
+
     def elapsed(self):
         """Seconds since the start."""
         return time.perf_counter() - self.start

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
+from bayespoint.decisions import label_odds
+from bayespoint.factor import factorise
 from bayespoint.gram import GramRows, apply_kernel
-from bayespoint.inference.billiard import factorise
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
 from bayespoint.methods import METHODS, Problem
-from bayespoint.perceptrons import entropy_of
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior
 from bayespoint.prediction import PredictionMixin, dense
@@ -29,6 +29,7 @@ from bayespoint.validation import (
     check_parameters,
     check_weights,
     class_noise,
+    entropy_of,
     log_class_weights,
     warn_about_scales,
 )
@@ -79,12 +80,14 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     label_noise : float, array-like of shape (n_classes,) or dict, default=0.0
         Probability that a training label is wrong, in [0, 0.5): one rate, one for each class in
         the order of ``classes_``, or by label. A wrong label is taken to be any of the other
-        classes, equally likely. ("evidence" is not available yet.)
+        classes, equally likely. The rate q_k of class k belongs to the *label* k, not to the true
+        class: for two classes q_k / (1 - q_k) is how often points of the other class are labelled
+        k over how often points of class k are. ("evidence" is not available yet.)
     decision : {"auto", "bayes_point", "vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
-        probability over the draws, what the training points leave open, softness and label noise
-        included; it needs four m × m matrices within ``cache_size``. "auto" is "vote" for the
-        billiard and "bayes_point" for perceptrons.
+        probability over the draws, what the training points leave open, softness and the mean
+        rate of label noise included; it needs four m × m matrices within ``cache_size``. "auto"
+        is "vote" for the billiard and "bayes_point" for perceptrons.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -128,9 +131,9 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     n_draws_ : int
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
-        What the billiard tells about its last run: ``rhat`` and ``ess`` (of the training errors
-        of draws, or of the mean margin where there are none, one number a machine), ``bounces``
-        and ``passes`` of each ball, ``drift``, ``restarts``, ``flight_seconds``. Empty for
+        What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
+        margin and of the number of training errors, the worse of them, for each machine),
+        ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``, ``flight_seconds``. Empty for
         perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
@@ -277,6 +280,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._class_noise_ = class_noise(self.label_noise, self.classes_)
         equal = np.all(self._class_noise_ == self._class_noise_[0])
         self.label_noise_ = float(self._class_noise_[0]) if equal else self._class_noise_
+        self._noise_ = float(np.average(self._class_noise_, weights=totals))
         distinct = self._restricted(X, points.row)
         if self.kernel != "precomputed":
             warn_about_scales(distinct)
@@ -323,7 +327,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             self.inference_ = "billiard" if noisy else "perceptron"
             self.inference_reason_ = (
                 "label_noise > 0, which perceptrons cannot take into account" if noisy else
-                "label_noise = 0: perceptrons are faster than the billiard and about as accurate"
+                "label_noise = 0, and perceptrons are faster than the billiard"
             )  # fmt: skip
         self._decision_ = self.decision
         if self.decision == "auto":
@@ -350,8 +354,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         rate = self._class_noise_[points.label]
         # A wrong label is any of the others: of class c with this chance.
         rate = np.where(own, rate, rate / (len(classes) - 1))
-        with np.errstate(divide="ignore"):
-            odds = points.weight * np.log((1 - rate) / rate)
+        odds = points.weight * label_odds(rate)
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
             self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
@@ -403,7 +406,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         if self._decision_ == "vote":
             used = np.arange(len(points.row))
             if factor is None:
-                factor = factorise(problem.rows, problem.ridge, problem.rows.threads)
+                factor = factorise(problem.rows, problem.softness, problem.rows.threads)
             self._whitener_ = factor.whitener()
         self._used_ = used
         self.dual_coef_ = state["bayes_points"][:, used]
@@ -478,13 +481,26 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         else:
             spread = np.zeros(shape)
             spread[:, self._points_row_] = coef
-        centre = np.zeros(self._n_samples_)
-        centre[self._points_row_] = self._draws_["bayes_points"][i]
+        order = np.argsort(self._points_row_[self._used_])
+        outputs = self._training_outputs(coef)
         return Posterior(
             spread, mean_norm=self._draws_["mean_norms"][i], n_chains=self._draws_["n_chains"],
-            centres={"fit": (centre, self.bayes_point_error_[i])}, source="fit",
-            outputs=self._training_outputs(coef), label_noise=self.label_noise_,
+            centres=self._centres(i), source="fit", label_noise=self.label_noise_,
+            outputs=None if outputs is None else outputs[:, order],
+            points=self._points_row_[self._used_][order],
+            info={name: _of_machine(values, i) for name, values in self.diagnostics_.items()},
         )  # fmt: skip
+
+    def _centres(self, i):
+        """Bayes points of a machine over the rows of X, with their errors."""
+        found = {"fit": (self._draws_["bayes_points"][i], self.bayes_point_error_[i])}
+        if "kicks" in self._draws_ and np.any(self._draws_["kicks"]):
+            found["kicks"] = self._draws_["kick_centres"][i], self._draws_["kick_errors"][i]
+        centres = {}
+        for source, (coef, error) in found.items():
+            centres[source] = np.zeros(self._n_samples_), float(error)
+            centres[source][0][self._points_row_] = coef
+        return centres
 
     def _training_outputs(self, coef):
         """Outputs of draws at the training points that have coefficients, softness included."""
@@ -541,3 +557,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def _of_machine(values, i):
+    """Entry of one machine, of what there is one of each; else all."""
+    return values[i] if isinstance(values, np.ndarray) else values

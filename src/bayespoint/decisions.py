@@ -100,27 +100,24 @@ def draw_votes(outputs, variance, rank):
     return stdtr(rank, -t), stdtr(rank, t)
 
 
-def label_chances(noise):
-    """Chance of each label given the true class, (n_classes, n_classes), a row a true class.
-
-    ``noise[k]`` is the probability that a label k is wrong, all other classes being equally likely
-    then: the chance of label k is proportional to 1 - noise[k] for points of class k and to
-    noise[k] / (n_classes - 1) for the others, scaled so that the chances of all labels add to one.
-    """
-    n_classes = len(noise)
-    likelihood = np.tile(noise / (n_classes - 1), (n_classes, 1))
-    likelihood[np.diag_indices(n_classes)] = 1 - noise
-    return likelihood * np.linalg.solve(likelihood, np.ones(n_classes))
+def label_odds(noise):
+    """Log-odds log((1 - q)/q) of labels that are wrong with probability q; infinite for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log((1 - noise) / noise)
 
 
-def combine_votes(votes, log_weight, noise=None):
+def combine_votes(votes, log_weight, noise=0.0):
     """Normalise one-against-the-rest votes over classes, fold in label noise, and weight.
+
+    ``noise``: the share of labels that are wrong, any of the other classes being equally likely. It
+    makes probabilities those of labels and leaves the order of the classes as it is.
 
     ``votes``: (..., n, 2) for two classes, else (..., n, n_classes). Returns log-probabilities.
     """
     votes = np.maximum(votes, _LEAST_PROBABILITY)
-    if noise is not None and np.any(noise):
-        votes = votes / votes.sum(axis=-1, keepdims=True) @ label_chances(noise)
+    if noise:
+        votes = votes / votes.sum(axis=-1, keepdims=True)
+        votes = (1 - noise) * votes + noise / (votes.shape[-1] - 1) * (1 - votes)
     return log_softmax(np.log(votes) + log_weight, axis=-1)
 
 

@@ -9,13 +9,15 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpstrf
 
+from bayespoint.gram import mirror, submatrix
 from bayespoint.threads import Threads
 
 # A point lies in the span of the others when this share of its squared length is left after
-# projection.
+# projection, or what rounding leaves of it: so many units in the last place, times sqrt(m).
 RANK_TOLERANCE = 1e-10
+RANK_ULPS = 8
 
-# What a singular matrix of inner products may differ from its factor's product, as a share.
+# Squared lengths left after projection are not below minus this, for inner products.
 INDEFINITE = 1e-7
 
 # Rows and columns factorised together. Fixed, so that bits do not depend on the threads.
@@ -35,6 +37,8 @@ class Factor:
         Positive semi-definite, float64; overwritten.
     precision : dtype, default=float64
         In which the entries of K were computed.
+    softness : float, default=0.0
+        Share of the diagonal that softness is: no point is nearer to the span of the others.
     threads : Threads, optional
     stop : callable, optional
         Asked now and then; raises KeyboardInterrupt when it says True.
@@ -56,7 +60,7 @@ class Factor:
     array([[1., 2.]])
     """
 
-    def __init__(self, K, precision=np.float64, threads=None, stop=None):
+    def __init__(self, K, precision=np.float64, softness=0.0, threads=None, stop=None):
         self._threads = threads or Threads(1)
         # Short points have walls like long ones: their directions count.
         at_origin = K.diagonal() == 0
@@ -68,7 +72,8 @@ class Factor:
             self._length = self._length[:1]
             K /= self._length[0] ** 2
         K[np.diag_indices_from(K)] = ~at_origin
-        tolerance = max(RANK_TOLERANCE, len(K) * float(np.finfo(precision).eps))
+        rounding = RANK_ULPS * np.sqrt(len(K)) * float(np.finfo(precision).eps)
+        tolerance = min(max(RANK_TOLERANCE, rounding), softness / 2 or np.inf)
         if _cholesky(K, tolerance, self._threads, stop):
             self.basis = np.arange(len(K))
             self._lower = self._all = K
@@ -77,21 +82,21 @@ class Factor:
 
     def _pivoted(self, K, diagonal, tolerance):
         """Factorise what `_cholesky` gave up on; the upper triangle of K is still intact."""
-        K = np.triu(K, 1).T
         K[np.diag_indices_from(K)] = diagonal
-        L, pivots, rank, _ = dpstrf(K, lower=1, tol=tolerance)
+        L, pivots, rank, _ = dpstrf(K.T, lower=1, tol=tolerance, overwrite_a=1)
         pivots = pivots - 1
         self.basis = pivots[:rank].astype(np.int64)
-        L = np.tril(L)[:, :rank]
+        L = np.tril(L[:, :rank])
         self._all = np.empty((len(K), rank))
         self._all[pivots] = L
         self._lower = np.ascontiguousarray(L[:rank])
-        left = max(
-            np.abs(np.tril(K[rows] - self._all[rows] @ self._all.T, rows.start)).max()
-            for rows in (slice(first, first + TILE) for first in range(0, len(K), TILE))
-        )
-        if left > max(INDEFINITE, 10 * tolerance):
+        left = diagonal - np.sum(self._all**2, axis=1)
+        if np.min(left) < -max(INDEFINITE, 10 * tolerance):
             raise ValueError("K is not positive semi-definite. Pass inner products.")
+
+    def release(self):
+        """Let go of the threads; what is left to do is done by the caller's."""
+        self._threads = Threads(1)
 
     @property
     def rank(self):
@@ -145,6 +150,23 @@ class Factor:
     def whitener(self):
         """Matrix P with kᵀ K⁺ k = ||P k||² for the kernel values k of a new point."""
         return self.coefficients(np.eye(self.rank))
+
+
+def factorise(rows, softness, threads, stop=None):
+    """Make all rows present and symmetric, and factorise the softened Gram matrix."""
+    if len(rows.store) < len(rows):
+        needed = rows.store.itemsize * len(rows) ** 2 / 1e6
+        raise ValueError(
+            f"the factor of the Gram matrix needs all rows of it at once: {needed:.0f} MB for "
+            f"{len(rows)} points; the store holds {rows.store.nbytes / 1e6:.0f} MB. Raise "
+            f"cache_size, or draw with perceptrons."
+        )
+    everyone = np.arange(len(rows))
+    rows.ensure(everyone)
+    mirror(rows)
+    K = submatrix(rows, everyone)
+    K[np.diag_indices_from(K)] += softness * rows.diagonal
+    return Factor(K, rows.store.dtype, softness / (1 + softness), threads, stop)
 
 
 def _cholesky(K, tolerance, threads, stop=None):

@@ -155,6 +155,18 @@ def submatrix(rows, index):
     return matrix
 
 
+def mirror(rows):
+    """Make a Gram matrix whose rows are all present symmetric, where rounding left it otherwise."""
+    everyone = np.arange(len(rows))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        part = everyone[start : start + BLOCK_ROWS]
+        slots = rows.slot_of_row[part]
+        columns = rows.store[rows.slot_of_row, start : start + BLOCK_ROWS].T
+        block = np.where(everyone < part[:, None], columns, rows.store[slots])
+        if not np.array_equal(block, rows.store[slots]):
+            rows.store[slots] = block
+
+
 def outputs_of(rows, ridge, coef):
     """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
 

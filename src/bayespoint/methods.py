@@ -13,16 +13,16 @@ import numpy as np
 
 from bayespoint.billiards import Balls, Table, run
 from bayespoint.ensemble import Ensemble
+from bayespoint.factor import factorise
 from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
 from bayespoint.inference.billiard import (
     BURN_IN,
     BURN_IN_NOISY,
     TRAVEL,
-    factorise,
     mixing,
     pass_rates,
-    start_of,
     start_rng,
+    starts_of,
     warn_if_unmixed,
 )
 from bayespoint.perceptrons import (
@@ -31,7 +31,7 @@ from bayespoint.perceptrons import (
     permutations,
     warn_if_violated,
 )
-from bayespoint.posterior import angle_error, draws_error
+from bayespoint.posterior import angle_error
 from bayespoint.version_space import VersionSpace
 
 # Balls of each machine: enough to see whether they agree.
@@ -158,7 +158,7 @@ class Billiards:
         missing = -(-n_draws // n_chains) - n_held
         if held is not None and (missing <= 0 or np.all(held["angle_errors"] <= tol)):
             return held, None
-        factor = factorise(problem.rows, problem.ridge, threads, stop)
+        factor = factorise(problem.rows, problem.softness, threads, stop)
         noisy = not np.all(np.isinf(problem.odds))
         thin = THIN_NOISY if noisy else 1
         burn_in = (BURN_IN_NOISY if noisy else BURN_IN) if held is None else 0
@@ -170,10 +170,8 @@ class Billiards:
         machines = [slice(c, c + n_chains) for c in range(0, len(balls), n_chains)]
 
         def enough(flights):
-            return all(
-                draws_error(flights.coef[balls], flights.outputs[balls]) <= tol
-                for balls in machines
-            )
+            means, outputs = flights.coef.mean(axis=1), flights.outputs.mean(axis=1)
+            return all(_centre(means[c], outputs[c])[1] <= tol for c in machines)
 
         flights = run(
             balls, missing, travel=TRAVEL, thin=thin, burn_in=burn_in, budget=budget,
@@ -193,23 +191,28 @@ class Billiards:
     @staticmethod
     def _starts(problem, factor, n_chains, entropy, budget):
         find = conflict_check(problem.space, problem.points, problem.names)
+        starts = []
+        for machine, odds in enumerate(problem.odds):
+            balls = range(machine * n_chains, (machine + 1) * n_chains)
+            rngs = [start_rng(entropy, ball) for ball in balls]
 
-        def start(ball):
-            machine, number = divmod(ball, n_chains)
-            return start_of(
-                problem.space(machine), factor, problem.odds[machine], number,
-                start_rng(entropy, ball), budget, check=lambda _, counts: find(machine, counts),
-            )  # fmt: skip
+            def check(_, counts, machine=machine):
+                find(machine, counts)
 
-        return np.array([start(ball) for ball in range(n_chains * len(problem.targets))])
+            starts.append(
+                starts_of(problem.space(machine), factor, odds, rngs, budget, check=check)
+            )
+        return np.concatenate(starts)
 
     @staticmethod
     def _state(problem, held, balls, flights, machines):
         """Join new draws and paths to those held."""
         coef, n_chains = flights.coef, len(balls) // len(machines)
         path = np.sum(flights.path, axis=0) if flights.path else coef.sum(axis=1)
+        kicks = np.sum(flights.kicks, axis=0) if flights.kicks else np.zeros_like(path)
         if held is not None:
             path = path + held["path"] if flights.path else held["path"]
+            kicks = kicks + held["kicks"]
             old = np.concatenate(held["coef"]).reshape(len(balls), -1, coef.shape[2])
             coef = np.concatenate([old, coef], axis=1) if flights.path else old
         outputs = outputs_of(problem.rows, problem.ridge, path)
@@ -227,6 +230,10 @@ class Billiards:
             errors.append(error)
             mixed.append(mixing(target, flights.outputs[chosen], balls.squared_length))
         rhat, ess = np.array(mixed).T
+        kick_centres, kick_errors = _kick_centres(problem, kicks, machines)
+        counts = balls.counts()
+        for name in ("bounces", "passes"):
+            counts[name] = counts[name].reshape(len(machines), n_chains)
         return {
             "coef": [coef[chosen].reshape(-1, coef.shape[2]) for chosen in machines],
             "bayes_points": np.array(centres),
@@ -237,18 +244,35 @@ class Billiards:
             "n_chains": n_chains,
             "finished": held is not None or bool(flights.n_draws),
             "path": path,
+            "kicks": kicks,
             "last": coef[:, -1].copy(),
-            "info": balls.counts() | {"rhat": rhat, "ess": ess, "n_draws": flights.n_draws},
+            "kick_centres": kick_centres,
+            "kick_errors": kick_errors,
+            "info": counts | {"rhat": rhat, "ess": ess, "n_draws": flights.n_draws},
         }
 
     @classmethod
     def held_out(cls, problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG003
         """Outputs at all points of machines trained on the points ``visited``."""
         part, n_flights = problem.part(visited), HELD_OUT_DRAWS * CHAINS
-        state, _ = cls._draw(part, n_flights, 0.0, entropy + 1 + fold, None, budget, threads)
+        seed = [entropy, 1, fold]
+        try:
+            state, _ = cls._draw(part, n_flights, 0.0, seed, None, budget, threads)
+        except ValueError:  # no start without these points, or no time to find one
+            return np.zeros(problem.targets.shape)
         coef = np.zeros(problem.targets.shape)
         coef[:, visited] = state["bayes_points"]
         return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+
+
+def _kick_centres(problem, kicks, machines):
+    """Bayes points from the kicks, and their errors; zero and infinite where there were none."""
+    outputs = outputs_of(problem.rows, problem.ridge, kicks)
+    centres, errors = np.zeros(problem.targets.shape), np.full(len(machines), np.inf)
+    for machine, chosen in enumerate(machines):
+        if np.any(kicks[chosen]):
+            centres[machine], errors[machine] = _centre(kicks[chosen], outputs[chosen])
+    return centres, errors
 
 
 def _centre(parts, outputs):

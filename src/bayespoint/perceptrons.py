@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from bayespoint.kernels import BLOCK_ROWS, aligned_empty
 from bayespoint.validation import warn
@@ -41,6 +40,10 @@ TIE_ULPS = 32
 
 # Even without time left, each run asks for its first row and makes its first update.
 MIN_STEPS = 2
+
+
+class ZeroLengthError(ValueError):
+    """A sum of points that has no direction."""
 
 
 class Draw(NamedTuple):
@@ -244,7 +247,7 @@ def _draw(wave, targets, k, number, finished):
         values = targets[machine][used] * wave.counts[runs][machine][used].astype(np.float64)
         squared = float(values @ outputs[machine][used])
         if squared <= 0:
-            raise ValueError(
+            raise ZeroLengthError(
                 "kernel is not positive semi-definite: a classifier has squared length "
                 f"{squared:.3g} <= 0. Use a kernel that is an inner product."
             )
@@ -282,13 +285,6 @@ def warn_if_violated(violated):
             f"softness, or scale the features.",
             ConvergenceWarning,
         )
-
-
-def entropy_of(random_state):
-    """Integer that seeds all orders of a fit, from what scikit-learn takes as random_state."""
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def permutations(n_points, entropy):

@@ -5,6 +5,9 @@ import scipy.sparse as sp
 
 from bayespoint import decisions, diagnostics
 
+# Kernel values of a new point may exceed what its k(x, x) allows by this share, through rounding.
+IMPOSSIBLE = 1e-6
+
 # Batches that the draws of a chain are cut into for the error of their mean.
 BATCHES = 8
 
@@ -26,6 +29,9 @@ class Posterior:
         Weight of each draw; None for equal weights.
     outputs : ndarray of shape (n_chains * n_draws, m), optional
         Outputs of the draws at the training points.
+    points : ndarray of int, optional
+        Training points that ``outputs`` stand for, where these are not all; no other has a
+        coefficient.
     centres : dict, optional
         Bayes points that were not computed from the draws: from their source to (coefficients
         of the unit vector, standard error as an angle).
@@ -49,13 +55,14 @@ class Posterior:
     """
 
     def __init__(
-        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, centres=None,
-        source="draws",         space=None, factor=None, label_noise=0.0, info=None,
+        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, points=None,
+        centres=None, source="draws", space=None, factor=None, label_noise=0.0, info=None,
     ):  # fmt: skip
         self.coef = coef
         self.n_chains = n_chains
         self.weights = weights
         self.outputs = outputs
+        self.points = np.arange(coef.shape[1]) if points is None else points
         self.centres = centres or {}
         self.source = source
         self.space = space
@@ -119,7 +126,8 @@ class Posterior:
         source = self._source(source)
         if source != "draws":
             return self.centres[source][1]
-        return draws_error(self._dense(self.coef), self._dense(self._needed_outputs()))
+        outputs = self._dense(self._needed_outputs())
+        return draws_error(self._dense(self.coef)[..., self.points], outputs)
 
     def _source(self, source):
         known = [*self.centres, "draws"]
@@ -146,7 +154,13 @@ class Posterior:
         -------
         ndarray of shape (n, rank)
         """
-        return self._needed_factor().white(np.atleast_2d(_numbers("outputs", outputs)))
+        outputs, factor = np.atleast_2d(_numbers("outputs", outputs)), self._needed_factor()
+        if outputs.shape[1:] != (self.coef.shape[1],):
+            raise ValueError(
+                f"outputs must have one column for each of {self.coef.shape[1]} training points; "
+                f"got shape {outputs.shape}."
+            )
+        return factor.white(outputs)
 
     def draws(self):
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
@@ -217,8 +231,15 @@ class Posterior:
                 "label=True needs the softness of the version space, which this posterior does not "
                 "hold; use predict_proba of the classifier, or sample_billiard."
             )
-        inside = np.sum(self.coordinates(cross) ** 2, axis=1)
-        variance = np.maximum(diagonal - inside, 0.0)
+        if not len(cross):
+            return np.empty(0)
+        variance = diagonal - np.sum(self.coordinates(cross) ** 2, axis=1)
+        if np.any(variance < -IMPOSSIBLE * np.abs(diagonal)):
+            raise ValueError(
+                "diagonal is smaller than cross allows: k(x, x) of a point with these kernel "
+                "values is at least their squared length in the span of the training points."
+            )
+        variance = np.maximum(variance, 0.0)
         noise = np.unique(self.label_noise)
         if label:
             variance = variance + self.space.softness * diagonal
@@ -235,7 +256,8 @@ class Posterior:
         """Return the draws as an ArviZ object, outputs at the training points.
 
         Group ``posterior`` has ``output`` (chain, draw, point); ``sample_stats`` has ``errors``,
-        the number of training errors. Needs ``pip install 'bayespoint[diagnostics]'``.
+        the number of training errors (not for draws of the classifier). Needs
+        ``pip install 'bayespoint[diagnostics]'``.
         """
         try:
             import arviz
@@ -248,10 +270,11 @@ class Posterior:
         if self.space is not None:
             errors = np.count_nonzero(self.space.y * outputs < 0, axis=2)
             groups["sample_stats"] = {"errors": errors}
+        named: dict = {"dims": {"output": ["point"]}, "coords": {"point": self.points}}
         # From version 1 on, ArviZ takes one dict of groups instead of one argument a group.
         if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict(groups)
-        return arviz.from_dict(**groups)
+            return arviz.from_dict(groups, **named)
+        return arviz.from_dict(**groups, **named)
 
     def _needed_factor(self):
         if self._factor is None:

@@ -149,7 +149,7 @@ class PredictionMixin:
         """Log-probabilities of the classes, by each draw or averaged over draws."""
         blocks = [X[s : s + VOTE_BLOCK] for s in range(0, X.shape[0], VOTE_BLOCK)]
         votes = np.concatenate([self._votes(block, coef, average) for block in blocks], axis=-2)
-        return decisions.combine_votes(votes, self._log_weight_, self._class_noise_)
+        return decisions.combine_votes(votes, self._log_weight_, self._noise_)
 
     def _votes(self, X, coef, average):
         """Exact probability that each machine says yes, (n, n_classes) or (draws, n, n_classes)."""

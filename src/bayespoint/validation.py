@@ -120,6 +120,13 @@ def check_seed(random_state):
         ) from error
 
 
+def entropy_of(random_state):
+    """Integer that seeds all draws of a fit, from what scikit-learn takes as random_state."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 def check_fits(value, name, dtype):
     """Refuse a number that is infinite in the precision of the data."""
     with np.errstate(over="ignore"):
@@ -256,6 +263,11 @@ def _is_number(value, least=None, above=None):
 
 def check_label_noise(label_noise, n_points):
     """Return a rate a point from one rate or one a point."""
+    if isinstance(label_noise, Mapping):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got a dict, which "
+            f"only the classifier takes."
+        )
     try:
         noise = np.asarray(label_noise)
     except ValueError as error:

@@ -35,7 +35,8 @@ class EmptyVersionSpaceError(ValueError):
             f"version space is empty{problem}: no classifier with this kernel gives the "
             f"{len(self.points)} training points {some_of(np.ones(len(self.points)), points, 20)} "
             f"their labels at once (a positive combination of them, signed by label, vanishes). "
-            f"Set softness > 0 (for example 0.1), {remedy}, or correct the labels of these points."
+            f"Set softness > 0 (for example 0.1) or, with the billiard, label_noise > 0, {remedy}, "
+            f"or correct the labels of these points."
         )
 
 
@@ -154,13 +155,15 @@ def _checked_gram(K):
         raise ValueError("K contains NaN or infinity; remove those points or clean the kernel.")
     slack = SYMMETRY_TOLERANCE * max(K.max(), -K.min())
     length = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    wrong = np.zeros(len(K), dtype=bool)
+    wrong, symmetric = np.zeros(len(K), dtype=bool), True
     for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
         part = slice(start, start + CHECKED_ROWS)
-        if np.abs(K[part] - K[:, part].T).max() > slack:
+        difference = np.abs(K[part] - K[:, part].T).max()
+        if difference > slack:
             raise ValueError(
                 "K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points."
             )
+        symmetric &= difference == 0
         bound = (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length[part], length)
         wrong[part] = np.any(np.abs(K[part]) > bound, axis=1)
     if np.any(wrong):
@@ -168,7 +171,7 @@ def _checked_gram(K):
             f"K is not positive semi-definite: |K[i, j]| > sqrt(K[i, i] K[j, j]) in rows "
             f"{some_of(wrong)}. Pass inner products."
         )
-    return K
+    return K if symmetric else (K + K.T) / 2
 
 
 def _checked_labels(y, n_points):

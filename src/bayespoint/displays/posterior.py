@@ -5,6 +5,7 @@ import numpy as np
 from bayespoint.displays.sphere import Sphere, draw_sphere
 from bayespoint.displays.style import pyplot
 from bayespoint.displays.trace import draw_trace, inches, lanes, summaries
+from bayespoint.posterior import Posterior
 from bayespoint.validation import check_number
 
 
@@ -182,6 +183,11 @@ class PosteriorDisplay:
         PosteriorDisplay
             With the picture drawn.
         """
+        if not isinstance(post, Posterior):
+            raise ValueError(
+                f"post must be a Posterior, from bayespoint.inference or from posterior() of a "
+                f"classifier; got {type(post).__name__}."
+            )
         return cls(posterior=post, kind=kind, summary=summary).plot(ax, **kwargs)
 
 

@@ -175,9 +175,10 @@ def _draw_surface(sphere, ax, view, box, thickness=1.0):
 
 
 def _draw_region(sphere, ax, view, box):
-    if sphere.outline is not None:
+    outline = np.full((1, 2), np.nan) if sphere.outline is None else view.project(sphere.outline)
+    if np.all(np.isfinite(outline)):  # and not partly behind
         return ax.fill(
-            *view.project(sphere.outline).T, color=SKY, alpha=0.4, linewidth=0, zorder=REGION,
+            *outline.T, color=SKY, alpha=0.4, linewidth=0, zorder=REGION,
             label="version space",
         )[0]  # fmt: skip
     from matplotlib.colors import to_rgb
@@ -187,7 +188,8 @@ def _draw_region(sphere, ax, view, box):
     shade = np.empty((PIXELS, PIXELS, 4))
     shade[..., :3] = to_rgb(SKY)
     shade[..., 3] = 0.8 * np.sqrt(sphere.density(view.lift(flat)))  # the root shows low ones, too
-    ax.fill([], [], color=SKY, alpha=0.8, label="darker: more probable")
+    label = "version space" if sphere.outline is not None else "darker: more probable"
+    ax.fill([], [], color=SKY, alpha=0.8, label=label)
     return ax.imshow(shade, extent=(*box[:, 0], *box[:, 1]), origin="lower", zorder=REGION)
 
 

@@ -61,7 +61,7 @@ def _one(post, name):
                 f"summary must be a number of a training point, from 0 to {n_points - 1}; "
                 f"got {name}."
             )
-        return f"Output at point {name}", outputs[:, :, name]
+        return f"Output at point {post.points[name]}", outputs[:, :, name]
     if not isinstance(name, str) or name not in ("errors", "margin"):
         raise ValueError(
             f"summary must be 'errors', 'margin', the number of a training point or a list of "

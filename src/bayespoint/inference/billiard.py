@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint import diagnostics
 from bayespoint.billiards import Balls, Table, run
 from bayespoint.budget import Budget
-from bayespoint.factor import Factor
-from bayespoint.gram import outputs_of, submatrix
-from bayespoint.perceptrons import entropy_of
+from bayespoint.decisions import label_odds
+from bayespoint.factor import factorise
+from bayespoint.gram import outputs_of
 from bayespoint.posterior import Posterior, angle_error, draws_error
-from bayespoint.starts import direct_start, perceptron_start, random_start
+from bayespoint.starts import direct_starts, perceptron_start, random_start
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     check_jobs,
@@ -34,6 +34,7 @@ from bayespoint.validation import (
     check_positive_integer,
     check_seed,
     check_verbose,
+    entropy_of,
     warn,
 )
 from bayespoint.version_space import VersionSpace
@@ -42,8 +43,12 @@ from bayespoint.version_space import VersionSpace
 # 1,000 points. Multiples of pi are bad: the ball comes back.
 TRAVEL = np.pi / 2
 
-# Walls coincide when the cosine of their points is this close to 1 or -1, in units of rounding.
-PARALLEL_ULPS = 64
+# Walls coincide when the cosine of their points, from the entries of the Gram matrix, is this close
+# to 1 or -1.
+PARALLEL = 1e-14
+
+# Flights this near to a multiple of pi, in units of pi, are refused.
+RESONANCE = 0.02
 
 # Numbers that differ by less than this share are equal but for rounding.
 CONSTANT = 1e-9
@@ -79,8 +84,8 @@ def sample_billiard(
         Balls, each from a start of its own.
     travel : float, default=pi / 2
         Radians between two refreshes of the direction. For the Bayes point alone long flights,
-        9 pi / 2, are better; multiples of pi are bad. Where the span of the points has only two
-        dimensions, flights are of random length with this mean.
+        9 pi / 2, are better; multiples of pi, where balls come back, are refused. Where the span
+        of the points has only two dimensions, flights are of random length with this mean.
     thin : int, default=1
         Flights for each draw.
     burn_in : int, optional
@@ -90,11 +95,12 @@ def sample_billiard(
     tol : float, optional
         Stop once the Monte-Carlo error of the Bayes point, an angle in radians, is below this.
     max_time : float, optional
-        Seconds after which the draws made so far are returned.
+        Seconds after which the draws made so far are returned. The Gram matrix is factorised and
+        starts are found first, whatever the limit.
     start : array-like of shape (n_chains, m), {"consistent", "random"}, optional
-        Coefficients where the balls start; or inside version space; or anywhere (label noise
-        only). By default inside version space without label noise, else in turn inside and
-        anywhere.
+        Coefficients where the balls start; or inside version space (with label noise, as far in
+        as a perceptron finds); or anywhere (label noise only). By default inside version space
+        without label noise, else in turn inside and anywhere.
     n_path : int, default=0
         Number of walls and flight ends at which the position of the first ball is recorded.
     n_jobs : int, optional
@@ -134,7 +140,7 @@ def sample_billiard(
     check_space(space)
     for name, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
         check_positive_integer(name, value)
-    check_number("travel", travel, above=0)
+    check_travel(travel)
     for name, value in (("tol", tol), ("max_time", max_time), ("travel_time", travel_time)):
         if value is not None:
             check_number(name, value, above=0)
@@ -153,15 +159,16 @@ def sample_billiard(
     budget = Budget(max_time, "billiard" if verbose else None)
     entropy = entropy_of(random_state)
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.ridge, threads, lambda: budget.interrupted)
+        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
         coef = _starts(space, factor, noise, n_chains, start, entropy, budget)
-        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, log_odds(noise))]
+        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, label_odds(noise))]
         table = Table(space.rows, space.ridge, factor, *walls)
         balls = Balls(table, coef, np.random.SeedSequence(entropy, spawn_key=(2, 0)), n_path)
         flights = run(
             balls, per_chain, travel=travel, thin=thin, burn_in=int(burn_in), budget=budget,
             threads=threads, enough=None if tol is None else _precise(space, tol),
         )  # fmt: skip
+    factor.release()
     if budget.interrupted:
         raise KeyboardInterrupt
     posterior = posterior_of(space, factor, balls, flights, noise)
@@ -169,20 +176,15 @@ def sample_billiard(
     return posterior
 
 
-def factorise(rows, ridge, threads, stop=None):
-    """Make all rows present, and factorise the softened Gram matrix."""
-    if len(rows.store) < len(rows):
-        needed = rows.store.itemsize * len(rows) ** 2 / 1e6
+def check_travel(travel):
+    """Refuse flights that end near where they began, or opposite."""
+    check_number("travel", travel, above=0)
+    turns = travel / np.pi
+    if round(turns) and abs(turns - round(turns)) < RESONANCE:
         raise ValueError(
-            f"the billiard needs all rows of the Gram matrix at once: {needed:.0f} MB for "
-            f"{len(rows)} points; the store holds {rows.store.nbytes / 1e6:.0f} MB. Raise "
-            f"cache_size, or draw with perceptrons."
+            f"travel must not be a multiple of pi, where balls come back; got {travel!r}. Take "
+            f"pi / 2, or 9 pi / 2 for the Bayes point alone."
         )
-    everyone = np.arange(len(rows))
-    rows.ensure(everyone)
-    K = submatrix(rows, everyone)
-    K[np.diag_indices_from(K)] += ridge
-    return Factor(K, rows.store.dtype, threads, stop)
 
 
 def check_space(space):
@@ -200,12 +202,6 @@ def check_space(space):
         )
 
 
-def log_odds(noise):
-    """Log-odds log((1 - q)/q) of labels that are wrong with probability q; infinite for 0."""
-    with np.errstate(divide="ignore"):
-        return np.log((1 - noise) / noise)
-
-
 def pass_rates(space, odds):
     """Labels of the walls, and the probabilities to pass them from the side of the label.
 
@@ -216,15 +212,13 @@ def pass_rates(space, odds):
     label, odds = space.y.copy(), space.y * odds
     if np.all(np.isinf(odds)) or space.softness > 0:  # softened points are never parallel
         return label, np.exp(-np.abs(odds))
-    length = np.sqrt(space.rows.diagonal)
-    least = 1 - PARALLEL_ULPS * np.finfo(space.rows.store.dtype).eps
+    length = np.sqrt(space.rows.store[space.rows.slot_of_row, np.arange(len(space))], dtype=float)
     seen = np.zeros(len(space), dtype=bool)
     for i in range(len(space)):
         if seen[i]:
             continue
-        space.rows.ensure(np.array([i]))
         cosine = space.rows.store[space.rows.slot_of_row[i]] / (length * length[i])
-        same = np.flatnonzero(np.abs(cosine) > least)
+        same = np.flatnonzero(np.abs(cosine) > 1 - PARALLEL)
         same = same[same > i]
         if len(same):
             together = np.append(odds[i], np.sign(cosine[same]) * odds[same])
@@ -234,19 +228,26 @@ def pass_rates(space, odds):
     return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
 
 
-def start_of(space, factor, odds, number, rng, budget, kind=None, check=None):
-    """Coefficients of the unit vector where ball ``number`` of a machine begins."""
+def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):
+    """Coefficients of the unit vectors where the balls of a machine begin, one a generator.
+
+    "consistent": with all labels right, if that can be; with noise, at least those that are sure.
+    "random": anywhere. By default consistent, but every other ball anywhere if no label is sure.
+    """
     sure = np.isinf(odds)
-    if kind is None:
-        kind = "random" if number % 2 and not np.any(sure) else "consistent"
-    if kind == "random":
-        return random_start(factor, rng)
-    coef = direct_start(space.rows, space.ridge, factor, space.y, number, rng)
-    if coef is None:
-        if not np.any(sure):  # no wall has to be obeyed
-            return random_start(factor, rng)
-        coef = perceptron_start(space, np.flatnonzero(sure), rng, budget, check)
-    return coef
+    starts: list = [None] * len(rngs)
+    for ball, rng in enumerate(rngs):
+        if kind == "random" or (kind is None and ball % 2 and not np.any(sure)):
+            starts[ball] = random_start(factor, rng)
+    inside = [ball for ball, start in enumerate(starts) if start is None]
+    solved = direct_starts(space, factor, [rngs[ball] for ball in inside])
+    for ball, start in zip(inside, solved, strict=True):
+        starts[ball] = start
+        if start is None:
+            starts[ball] = perceptron_start(space, sure, rngs[ball], budget, check)
+        if starts[ball] is None:  # labels that cancel each other, none of them sure
+            starts[ball] = random_start(factor, rngs[ball])
+    return np.array(starts)
 
 
 def _starts(space, factor, noise, n_chains, start, entropy, budget):
@@ -258,10 +259,7 @@ def _starts(space, factor, noise, n_chains, start, entropy, budget):
         if start == "random" and np.any(noise == 0):
             raise ValueError("start='random' needs label_noise > 0 for every point.")
         rngs = [start_rng(entropy, number) for number in range(n_chains)]
-        return np.array([
-            start_of(space, factor, log_odds(noise), number, rng, budget, start)
-            for number, rng in enumerate(rngs)
-        ])  # fmt: skip
+        return starts_of(space, factor, label_odds(noise), rngs, budget, start)
     try:
         coef = np.array(start, dtype=np.float64, order="C")
     except (TypeError, ValueError):

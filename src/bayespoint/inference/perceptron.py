@@ -8,13 +8,17 @@ from bayespoint.ensemble import Ensemble
 from bayespoint.perceptrons import (
     MAX_PASSES,
     conflict_check,
-    entropy_of,
     perceptron_draws,
     permutations,
     warn_if_violated,
 )
 from bayespoint.threads import open_threads
-from bayespoint.validation import check_number, check_positive_integer, check_seed
+from bayespoint.validation import (
+    check_number,
+    check_positive_integer,
+    check_seed,
+    entropy_of,
+)
 
 
 def sample_perceptron(
