@@ -22,6 +22,9 @@ MAX_FLIGHTS = 1000
 # Steps of a run, at least: their scatter gives the Monte-Carlo error.
 MIN_STEPS = 8
 
+# Numbers that room is made for at once; for more draws it grows with them.
+AT_ONCE = 50_000_000
+
 # Draws of each ball before the first look at their error, which then comes at each doubling.
 FIRST_DRAWS = 16
 
@@ -171,7 +174,9 @@ class Balls:
         from bayespoint._kernels.billiard_loop import CHUNK, FLIGHT, IN_FLIGHT, fly
 
         m, rank = self.P.shape[1], self.table.factor.rank
-        white = np.stack([self.rngs[b].standard_normal((n_flights, rank)) for b in balls])
+        white = np.empty((len(balls), n_flights, rank))
+        for k, b in enumerate(balls):
+            self.rngs[b].standard_normal(out=white[k])
         travels = np.full((len(balls), n_flights), travel)
         if rank == 2:  # on a circle flights of one length come back to the same few places
             travels = np.stack(
@@ -308,8 +313,10 @@ class Flights:
         Travel of each ball in each batch.
     """
 
-    def __init__(self, balls):
-        self._coef = np.empty((len(balls), 1, balls.P.shape[1]))
+    def __init__(self, balls, n_draws):
+        numbers = len(balls) * balls.P.shape[1]
+        capacity = max(1, min(n_draws, AT_ONCE // numbers))
+        self._coef = np.empty((len(balls), capacity, balls.P.shape[1]))
         self._outputs = np.empty_like(self._coef)
         self._start = balls.positions(), balls.P.copy()
         self.n_draws = 0
@@ -372,7 +379,7 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
         balls.step(n_flights, n_flights, travel, budget, threads, kept=False)
         pace.add(n_flights, total)
     balls.forget()
-    flights = Flights(balls)
+    flights = Flights(balls, n_draws)
     share = -(-n_draws // MIN_STEPS)
     while flights.n_draws < n_draws and not budget.spent():
         left = min(n_draws - flights.n_draws, share)

@@ -133,8 +133,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     diagnostics_ : dict
         What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
         margin and of the number of training errors, the worse of them, for each machine),
-        ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``, ``flight_seconds``. Empty for
-        perceptrons.
+        ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``,
+        ``flight_seconds``. Empty for perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
     n_features_in_ : int

@@ -23,6 +23,7 @@ from bayespoint.inference.billiard import (
     pass_rates,
     start_rng,
     starts_of,
+    training_errors,
     warn_if_unmixed,
 )
 from bayespoint.perceptrons import (
@@ -228,7 +229,8 @@ class Billiards:
             centre, error = min(both, key=lambda pair: pair[1])
             centres.append(centre)
             errors.append(error)
-            mixed.append(mixing(target, flights.outputs[chosen], balls.squared_length))
+            new = flights.outputs[chosen]
+            mixed.append(mixing(target, new, training_errors(target, new), balls.squared_length))
         rhat, ess = np.array(mixed).T
         kick_centres, kick_errors = _kick_centres(problem, kicks, machines)
         counts = balls.counts()

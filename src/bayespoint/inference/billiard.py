@@ -311,12 +311,13 @@ def posterior_of(space, factor, balls, flights, noise):
     """Return the `Posterior` of balls that are all of one machine."""
     coef, outputs = flights.coef, flights.outputs
     n_chains, m = len(coef), coef.shape[2]
-    rhat, ess = mixing(space.y, outputs, balls.squared_length)
+    errors = training_errors(space.y, outputs)
+    rhat, ess = mixing(space.y, outputs, errors, balls.squared_length)
     info = balls.counts() | {
         "rhat": rhat,
         "ess": ess,
         "travel_time": float(sum(flights.radians)),
-        "errors": np.count_nonzero(space.y * outputs < 0, axis=2).ravel(),
+        "errors": errors.ravel(),
         "path": balls.recorded_path(),
     }
     sources = ["path"] if flights.path else []
@@ -331,18 +332,20 @@ def posterior_of(space, factor, balls, flights, noise):
     )  # fmt: skip
 
 
-def mixing(target, outputs, squared_length):
+def training_errors(target, outputs):
+    """Number of training errors of each draw, (n_chains, n_draws)."""
+    return np.count_nonzero((outputs < 0) == (target > 0), axis=2)
+
+
+def mixing(target, outputs, errors, squared_length):
     """R-hat and ESS of the mean margin and of the number of training errors, the worse of them.
 
     ``outputs``: (n_chains, n_draws, m).
     """
-    margins = target * outputs
-    numbers = [
-        np.mean(margins / np.sqrt(squared_length), axis=2), np.count_nonzero(margins < 0, axis=2)
-    ]  # fmt: skip
+    numbers = [outputs @ (target / np.sqrt(squared_length)), errors]
     varying = [x for x in numbers if np.ptp(x) > CONSTANT * np.max(np.abs(x))]
     if not varying:  # version space is a point
-        return 1.0, float(margins[..., 0].size)
+        return 1.0, float(errors.size)
     rhat = [diagnostics.rhat(x) for x in varying]
     ess = [diagnostics.ess(x) for x in varying]
     return float(np.max(rhat)), float(np.min(ess))
