@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from thresholds import compare_means
 from version_spaces import (
     N_CHAINS,
-    NOISY_LENGTH,
     SOURCES,
     Problem,
     across,
@@ -89,7 +88,7 @@ def test_centre_of_mass_of_few_points(m, seed):
     """Bisector (m = 2), spherical triangle (3), facets as orthant probabilities (4)."""
     problem = skewed(m, seed)
     centre = triangle_centre(problem) if m == 3 else facet_centre(problem)
-    assert_passes(against_centre(problem, centre), length=1_000, seed=m, detects=0.04)
+    assert_passes(against_centre(problem, centre), length=1_000, seed=m, detects=0.06)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -114,7 +113,7 @@ def test_equicorrelated_points(m):
     """The mean margins are off by a fifth where directions are not drawn anew."""
     problem = equicorrelated(m)
     centre = equicorrelated_centre(problem)
-    assert_passes(against_centre(problem, centre), length=300, seed=m, detects=0.05)
+    assert_passes(against_centre(problem, centre), length=300, seed=m, detects=0.06)
     margin = equicorrelated_margin(m)
     assert_passes(against_means(problem, margin), length=300, seed=m, detects=0.03)
 
@@ -137,13 +136,6 @@ CLEAN = {
 }
 
 
-@pytest.fixture(params=[100, 0], ids=["in coordinates", "in coefficients"])
-def few_dimensions(request, monkeypatch):
-    """Up to a rank the loop keeps vectors in coordinates, beyond it as sums over the points."""
-    monkeypatch.setattr(billiards, "FEW_DIMENSIONS", request.param)
-
-
-@pytest.mark.usefixtures("few_dimensions")
 @pytest.mark.parametrize("name", CLEAN)
 def test_moments_of_uniform_draws(name):
     """First and second moments of the margins, all pairs, against rejection sampling."""
@@ -165,13 +157,13 @@ def test_the_right_angle_in_two_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("noise", "most", "detects"), [(0.02, 2, 0.012), (0.1, 3, 0.025), (0.3, 5, 0.06)]
+    ("noise", "most", "detects"), [(0.02, 2, 0.015), (0.1, 3, 0.03), (0.3, 5, 0.07)]
 )
 def test_noisy_labels(noise, most, detects):
     """Mean margins, E[e] and P(e = k), e the number of errors, against rejection sampling."""
     problem = skewed(6, 3, noise=noise)
     check = against_exact_draws(problem, statistics=lambda *args: errors(*args, most))
-    assert_passes(check, length=NOISY_LENGTH, seed=0, detects=detects)
+    assert_passes(check, length=2_000, seed=0, detects=detects)
 
 
 NOISY = {
@@ -180,10 +172,11 @@ NOISY = {
     "two points": skewed(2, 2, noise=0.1),
     "six points in three dimensions": skewed(6, 2, dim=3, noise=0.1),
     "coinciding walls": with_duplicates(1, np.array([0.1, 0.1, 0.2, 0.1, 0.3, 0.1, 0.1, 0.4])),
+    "a sure label among copies": with_duplicates(1, np.array([0.1, 0, 0.2, 0.3, 0, 0.3, 0, 0.4])),
+    "a sure label against another": with_both_labels(1, 0, np.array([0.3, 0.1, 0, 0.2, 0.1, 0])),
 }
 
 
-@pytest.mark.usefixtures("few_dimensions")
 @pytest.mark.parametrize("name", NOISY)
 def test_moments_of_draws_with_noisy_labels(name):
     check = against_exact_draws(NOISY[name])
@@ -191,16 +184,24 @@ def test_moments_of_draws_with_noisy_labels(name):
 
 
 def test_points_on_a_line_with_noisy_labels():
-    """The posterior of the two classifiers: the product of the odds of all labels."""
-    problem = on_a_line(np.array([0.3, 0.2, 0.1, 0.4]))
-    assert_passes(against_exact_draws(problem), length=500, seed=0, detects=0.05)
+    """Two classifiers, whose odds are the product of the odds of all labels."""
+    noise = np.array([0.3, 0.2, 0.1, 0.4])
+    problem = on_a_line(noise)
+    agrees = problem.y * problem.K[0] > 0  # with the classifier that is positive at the first point
+    odds = np.prod(np.where(agrees, (1 - noise) / noise, noise / (1 - noise)))
+
+    def check(length, seed):
+        positive = billiard(problem, length, seed)[..., :1] > 0
+        return compare_means(positive.mean(axis=1), odds / (1 + odds))
+
+    assert_passes(check, length=500, seed=0, detects=0.04)
 
 
 @pytest.mark.parametrize("first", [0, 5])
 def test_one_point_with_both_labels(first):
     """Two noisy labels that contradict each other say nothing, whichever comes first."""
     problem = with_both_labels(1, first, noise=0.1)
-    assert_passes(against_exact_draws(problem), length=1_000, seed=0, detects=0.04)
+    assert_passes(against_exact_draws(problem), length=500, seed=0, detects=0.06)
 
 
 @pytest.mark.parametrize("m", [12, 40])
@@ -216,7 +217,7 @@ def test_orthogonal_points_with_noisy_labels(m):
         both = np.concatenate([sign, sign[..., i] * sign[..., j]], axis=-1)
         return compare_means(both.mean(axis=1), expected)
 
-    assert_passes(check, length=1_000, seed=0, detects=0.1)
+    assert_passes(check, length=12_000 // m, seed=0, detects=0.25)
 
 
 # ---------------------------------------------------------------------- starts
@@ -306,6 +307,17 @@ def test_walls_that_do_not_bound_version_space_get_no_kicks():
     assert np.all(a[[0, 2, 3, 5]] > 0.3)
 
 
+@pytest.mark.parametrize("problem", [CLEAN["eight points"], NOISY["one rate a point"]])
+def test_vectors_in_coordinates_and_as_sums_over_the_points_fly_alike(problem, monkeypatch):
+    """Up to some rank the loop keeps vectors in coordinates, so what small problems show holds."""
+    monkeypatch.setattr(billiards, "FEW_DIMENSIONS", 100)
+    coordinates = billiard(problem, 300, seed=0)
+    monkeypatch.setattr(billiards, "FEW_DIMENSIONS", 0)
+    sums = billiard(problem, 300, seed=0)
+    assert not np.array_equal(sums, coordinates)
+    assert_allclose(sums, coordinates, atol=1e-8)
+
+
 def test_labels_that_are_almost_sure_are_sure():
     """From the same starts, with the same directions, a rate of 1e-9 passes no wall."""
     problem = skewed(5, 3)
@@ -359,16 +371,15 @@ def test_same_seed_same_draws_whatever_the_threads(name, noise):
 # ---------------------------------------------------------------------- Monte-Carlo error
 
 
-@pytest.mark.parametrize("n_chains", [1, 4])
-@pytest.mark.parametrize("m", [4, 10])
+@pytest.mark.parametrize(("m", "n_chains"), [(4, 1), (10, 4)])
 def test_the_monte_carlo_error_is_the_scatter_of_runs(m, n_chains):
-    """Within 30 %; from 400 runs the scatter is known to 3 %, so this is ten standard errors."""
+    """Within 30 %; from 250 runs the scatter is known to 3 or 4 %: seven standard errors."""
     problem = skewed(4, 2) if m == 4 else equicorrelated(10)
     centre = facet_centre(problem) if m == 4 else equicorrelated_centre(problem)
     space = problem.space
     posts = [
         sample_billiard(space, n_draws=400, n_chains=n_chains, random_state=s)
-        for s in seeds_of(n_chains, n=400)
+        for s in seeds_of(n_chains, n=250)
     ]
     for source in SOURCES:
         assert 0.7 < error_ratio(problem, centre, posts, source) < 1.3
