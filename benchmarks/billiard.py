@@ -1,6 +1,6 @@
 """The billiard against theory, published results, and its own limits.
 
-    python benchmarks/billiard.py [--part teacher table1 mnist noisy] [--runs N]
+    python benchmarks/billiard.py [--part teacher table1 mnist noisy classifiers] [--runs N]
 
 - teacher: learning curve of random linear teachers in 100 dimensions (R&M figure 18.11) beside the
   theory of the perceptron and the maximal-margin classifier.
@@ -8,6 +8,7 @@
   the hard-margin support vector machine without bias.
 - mnist: 20,000 digits, one class against the rest, within 8 GB.
 - noisy: 10,000 digits, labels taken to be wrong with probability 0.05, balls from opposite ends.
+- classifiers: perceptrons and billiard as classifiers of 5,000 digits, ten classes.
 
 Data sets come from the folder named in BAYESPOINT_DATA.
 """
@@ -20,9 +21,10 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq, nnls
 from scipy.stats import norm
+from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayespoint import VersionSpace, datasets, diagnostics, inference
+from bayespoint import BayesPointClassifier, VersionSpace, datasets, diagnostics, inference
 
 DIMENSION = 100
 ALPHAS = (1, 2, 3, 5, 10)
@@ -221,10 +223,40 @@ def noisy(_):
     )
 
 
+def classifiers(_):
+    print("\n5,000 MNIST digits, ten classes, RBF gamma = 4, unit norm, no bias, 100 draws a class")
+    X, y, X_test, y_test = datasets.load("mnist")
+    X, y = X[:5000].astype(np.float32), y[:5000]
+    X_test = X_test.astype(np.float32)
+    for part in (X, X_test):
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    for inference_name, decision in (
+        ("perceptron", "bayes_point"), ("perceptron", "vote"), ("billiard", "bayes_point"),
+        ("billiard", "vote"),
+    ):  # fmt: skip
+        clf = BayesPointClassifier(
+            gamma=4.0, bias=0, inference=inference_name, decision=decision, n_jobs=2,
+            random_state=0,
+        )  # fmt: skip
+        begun = time.perf_counter()
+        clf.fit(X, y)
+        seconds = time.perf_counter() - begun
+        p = clf.predict_proba(X_test)
+        error = 100 * np.mean(clf.classes_[p.argmax(axis=1)] != y_test)
+        print(
+            f"{inference_name:10s} {decision:11s}: fit {seconds:4.1f} s, error {error:.2f} %, "
+            f"log loss {log_loss(y_test, p):.3f}",
+            flush=True,
+        )
+
+
 NOISY_FLIGHTS = 3000
 NOISY_BURN_IN = 300
 
-PARTS = {"teacher": teacher, "table1": table1, "mnist": mnist, "noisy": noisy}
+PARTS = {
+    "teacher": teacher, "table1": table1, "mnist": mnist, "noisy": noisy,
+    "classifiers": classifiers,
+}  # fmt: skip
 
 
 def main():
