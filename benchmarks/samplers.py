@@ -33,6 +33,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+from mnist import machine
 from scipy.integrate import quad
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist
@@ -104,15 +105,6 @@ def parse():
     parser.add_argument("--sampler", nargs="+", choices=SAMPLERS, default=tuple(SAMPLERS))
     parser.add_argument("--max-points", type=int, default=10_000, help="of the part bounce")
     return parser.parse_args()
-
-
-def machine():
-    try:
-        with open("/proc/cpuinfo") as file:
-            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = [platform.processor()]
-    return f"{names[0]}, {len(names)} cores, {platform.system()}"
 
 
 def versions(*packages):

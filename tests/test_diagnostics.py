@@ -12,6 +12,7 @@ from thresholds import compare_means, two_stage
 
 from bayespoint import diagnostics
 from bayespoint.diagnostics import ess, mcse_mean, rhat
+from bayespoint.inference.billiard import UNMIXED, UNMIXED_DRAWS
 
 STATISTICS = {
     "bulk": ess,
@@ -290,6 +291,14 @@ def test_nan_gives_nan_in_its_column_only(statistic):
 
 
 @every_statistic
+def test_independent_chains_are_not_taken_for_unmixed_ones():
+    """The threshold of the billiard's warning, at the fewest draws that it looks at."""
+    x = np.random.default_rng(0).standard_normal((4, UNMIXED_DRAWS, 20_000))
+    assert np.all(diagnostics.rhat(x) < UNMIXED)
+    x[0] += 2.0  # negative control: one chain elsewhere
+    assert np.mean(diagnostics.rhat(x) > UNMIXED) > 0.99
+
+
 def test_too_few_draws_give_nan(statistic):
     x = np.random.default_rng(0).normal(size=(4, 4))
     assert np.isfinite(statistic(x))

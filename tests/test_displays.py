@@ -366,3 +366,16 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"PosteriorDisplay needs .* 'bayespoint\[plot\]'"):
         display.plot()
+
+
+def test_a_wide_version_space_is_shaded_where_its_draws_are():
+    """Its outline lies partly behind the half sphere that is shown."""
+    Z = np.random.default_rng(25).standard_normal((3, 3)) * [0.4, 0.4, 1.0]
+    space = VersionSpace(Z @ Z.T, np.sign(Z[:, 2]))
+    display = PosteriorDisplay.from_posterior(inference.sample_billiard(space, 400, random_state=0))
+    shade, (left, right, low, high) = display.region_.get_array(), display.region_.get_extent()
+    flat = display.project(display.posterior.outputs)
+    flat = flat[np.all(np.isfinite(flat), axis=1)]
+    column = ((flat[:, 0] - left) / (right - left) * shade.shape[1]).astype(int)
+    row = ((flat[:, 1] - low) / (high - low) * shade.shape[0]).astype(int)
+    assert np.mean(shade[row, column, 3] > 0) > 0.98  # but for those within a pixel of a wall

@@ -18,8 +18,8 @@ from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
 from bayespoint.methods import METHODS, Problem
 from bayespoint.points import contradictions, merge_duplicates
-from bayespoint.posterior import Posterior
-from bayespoint.prediction import PredictionMixin, dense
+from bayespoint.posterior import Posterior, dense
+from bayespoint.prediction import PredictionMixin
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     canonical,

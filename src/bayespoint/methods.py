@@ -23,7 +23,6 @@ from bayespoint.inference.billiard import (
     pass_rates,
     start_rng,
     starts_of,
-    training_errors,
     warn_if_unmixed,
 )
 from bayespoint.perceptrons import (
@@ -32,7 +31,7 @@ from bayespoint.perceptrons import (
     permutations,
     warn_if_violated,
 )
-from bayespoint.posterior import angle_error
+from bayespoint.posterior import training_errors, unit_centre
 from bayespoint.version_space import VersionSpace
 
 # Balls of each machine: enough to see whether they agree.
@@ -172,7 +171,7 @@ class Billiards:
 
         def enough(flights):
             means, outputs = flights.coef.mean(axis=1), flights.outputs.mean(axis=1)
-            return all(_centre(means[c], outputs[c])[1] <= tol for c in machines)
+            return all(unit_centre(means[c], outputs[c])[1] <= tol for c in machines)
 
         flights = run(
             balls, missing, travel=TRAVEL, thin=thin, burn_in=burn_in, budget=budget,
@@ -223,8 +222,8 @@ class Billiards:
         for target, chosen in zip(problem.targets, machines, strict=True):
             norms.append(np.sqrt(means[chosen].mean(axis=0) @ mean_outputs[chosen].mean(axis=0)))
             both = [
-                _centre(means[chosen], mean_outputs[chosen]),
-                _centre(path[chosen], outputs[chosen]),
+                unit_centre(means[chosen], mean_outputs[chosen]),
+                unit_centre(path[chosen], outputs[chosen]),
             ]
             centre, error = min(both, key=lambda pair: pair[1])
             centres.append(centre)
@@ -273,15 +272,8 @@ def _kick_centres(problem, kicks, machines):
     centres, errors = np.zeros(problem.targets.shape), np.full(len(machines), np.inf)
     for machine, chosen in enumerate(machines):
         if np.any(kicks[chosen]):
-            centres[machine], errors[machine] = _centre(kicks[chosen], outputs[chosen])
+            centres[machine], errors[machine] = unit_centre(kicks[chosen], outputs[chosen])
     return centres, errors
-
-
-def _centre(parts, outputs):
-    """Unit vector along the sum of the chains' parts, and its error, an angle."""
-    centre = parts.sum(axis=0)
-    norm = np.sqrt(centre @ outputs.sum(axis=0))
-    return centre / norm, angle_error(parts, outputs, np.ones(len(parts)))
 
 
 METHODS = {method.name: method for method in (Perceptrons, Billiards)}

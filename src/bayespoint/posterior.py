@@ -268,8 +268,7 @@ class Posterior:
         outputs = self._dense(self._needed_outputs())
         groups: dict = {"posterior": {"output": outputs}}
         if self.space is not None:
-            errors = np.count_nonzero(self.space.y * outputs < 0, axis=2)
-            groups["sample_stats"] = {"errors": errors}
+            groups["sample_stats"] = {"errors": training_errors(self.space.y, outputs)}
         named: dict = {"dims": {"output": ["point"]}, "coords": {"point": self.points}}
         # From version 1 on, ArviZ takes one dict of groups instead of one argument a group.
         if int(arviz.__version__.split(".")[0]) >= 1:
@@ -293,8 +292,7 @@ class Posterior:
         return self.outputs
 
     def _dense(self, rows):
-        dense = rows.toarray() if sp.issparse(rows) else rows
-        return dense.reshape(self.n_chains, -1, dense.shape[1])
+        return dense(rows).reshape(self.n_chains, -1, rows.shape[1])
 
 
 def _numbers(name, values):
@@ -305,6 +303,16 @@ def _numbers(name, values):
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} contains NaN or infinity; clean the kernel values.")
     return values
+
+
+def dense(rows):
+    """Rows of a dense or sparse array as a dense one."""
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def training_errors(target, outputs):
+    """Number of training errors of each draw, (n_chains, n_draws)."""
+    return np.count_nonzero((outputs < 0) == (target > 0), axis=2)
 
 
 def mean_of_rows(coef, weights=None):
@@ -321,6 +329,15 @@ def draws_error(coef, outputs):
     means = np.concatenate([coef[:, b].mean(axis=1) for b in batches])
     values = np.concatenate([outputs[:, b].mean(axis=1) for b in batches])
     return angle_error(means, values, np.repeat([len(b) for b in batches], n_chains))
+
+
+def unit_centre(means, outputs, weights=None):
+    """Unit vector along the mean of batches, of equal weight by default, and its `angle_error`."""
+    weights = np.ones(len(means)) if weights is None else weights
+    shares = np.asarray(weights) / np.sum(weights)
+    centre = shares @ means
+    norm = np.sqrt(centre @ (shares @ outputs))
+    return centre / norm, angle_error(means, outputs, weights)
 
 
 def angle_error(means, outputs, weights):

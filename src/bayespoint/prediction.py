@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayespoint import decisions
 from bayespoint.gram import apply_kernel
 from bayespoint.kernels import Points
+from bayespoint.posterior import dense
 from bayespoint.threads import open_threads
 from bayespoint.validation import canonical, check_positive_integer, same_precision
 
@@ -165,8 +165,3 @@ class PredictionMixin:
             votes += [no, yes] if len(coef) == 1 else [yes]
         stacked = np.stack(votes, axis=-1)
         return stacked.mean(axis=0) if average else stacked
-
-
-def dense(rows):
-    """Rows of a dense or sparse array as a dense one."""
-    return rows.toarray() if sp.issparse(rows) else rows

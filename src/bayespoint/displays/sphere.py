@@ -187,9 +187,10 @@ def _draw_region(sphere, ax, view, box):
     flat = np.stack(np.meshgrid(*(box[0, k] + pixel * np.ptp(box[:, k]) for k in (0, 1))), axis=-1)
     shade = np.empty((PIXELS, PIXELS, 4))
     shade[..., :3] = to_rgb(SKY)
-    shade[..., 3] = 0.8 * np.sqrt(sphere.density(view.lift(flat)))  # the root shows low ones, too
-    label = "version space" if sphere.outline is not None else "darker: more probable"
-    ax.fill([], [], color=SKY, alpha=0.8, label=label)
+    hard = sphere.outline is not None
+    alpha, label = (0.4, "version space") if hard else (0.8, "darker: more probable")
+    shade[..., 3] = alpha * np.sqrt(sphere.density(view.lift(flat)))  # the root shows low ones, too
+    ax.fill([], [], color=SKY, alpha=alpha, label=label)
     return ax.imshow(shade, extent=(*box[:, 0], *box[:, 1]), origin="lower", zorder=REGION)
 
 

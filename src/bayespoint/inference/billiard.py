@@ -23,7 +23,7 @@ from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
 from bayespoint.gram import outputs_of
-from bayespoint.posterior import Posterior, angle_error, draws_error
+from bayespoint.posterior import Posterior, draws_error, training_errors, unit_centre
 from bayespoint.starts import direct_starts, perceptron_start, random_start
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
@@ -39,8 +39,8 @@ from bayespoint.validation import (
 )
 from bayespoint.version_space import VersionSpace
 
-# Travel between two refreshes of the direction: the most effective samples a second for 50 to
-# 1,000 points. Multiples of pi are bad: the ball comes back.
+# Travel between two refreshes of the direction. A quarter turn takes w to v, as far as a flight
+# without walls can get; after multiples of pi the ball is back, or opposite.
 TRAVEL = np.pi / 2
 
 # Walls coincide when the cosine of their points, from the entries of the Gram matrix, is this close
@@ -54,11 +54,12 @@ RESONANCE = 0.02
 CONSTANT = 1e-9
 
 # An R-hat above this tells chains that do not agree, if they have at least so many draws:
-# independent ones exceeded it in none of 20,000 trials.
+# independent ones exceed it in none of 20,000 trials (tests/test_diagnostics.py).
 UNMIXED = 1.2
 UNMIXED_DRAWS = 25
 
-# Flights before the first draw. Positions forget each other in about one flight, errors in ten.
+# Flights before the first draw: many times what draws depend on each other for (effective draws in
+# benchmarks/samplers.py, and of training errors in benchmarks/billiard.py).
 BURN_IN = 20
 BURN_IN_NOISY = 100
 
@@ -301,10 +302,7 @@ def _precise(space, tol):
 def centre_of(space, flights, balls, source):
     """Unit Bayes point from the "kicks" or the "path" of some balls, and its error, an angle."""
     means, weights = flights.batches(source, balls)
-    outputs = outputs_of(space.rows, space.ridge, means)
-    shares = weights / weights.sum()
-    centre, norm = shares @ means, np.sqrt((shares @ means) @ (shares @ outputs))
-    return centre / norm, angle_error(means, outputs, weights)
+    return unit_centre(means, outputs_of(space.rows, space.ridge, means), weights)
 
 
 def posterior_of(space, factor, balls, flights, noise):
@@ -330,11 +328,6 @@ def posterior_of(space, factor, balls, flights, noise):
         source="path" if precise else "draws", space=space, factor=factor, label_noise=noise,
         info=info,
     )  # fmt: skip
-
-
-def training_errors(target, outputs):
-    """Number of training errors of each draw, (n_chains, n_draws)."""
-    return np.count_nonzero((outputs < 0) == (target > 0), axis=2)
 
 
 def mixing(target, outputs, errors, squared_length):
