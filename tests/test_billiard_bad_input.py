@@ -68,7 +68,7 @@ ARGUMENTS = {
         "label_noise must be one rate or one for each of 6 points",
     ),
     "start": (
-        ("x", "Random", b"random"), r"start must be an array, 'consistent', 'random' or None"
+        ("x", "Random", b"random"), r"start must be an array, one of"
     ),
     "start shape": (
         (START[0], START[:3], START[:, :5], START[None], 3, [], [[1.0], [1.0, 2.0]]),

@@ -11,8 +11,14 @@ from bayespoint import VersionSpace
 from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.factor import Factor, factorise
-from bayespoint.inference.billiard import start_rng, starts_of
-from bayespoint.starts import SPREADS, direct_starts, perceptron_start, random_start
+from bayespoint.inference.billiard import starts_of
+from bayespoint.starts import (
+    SPREADS,
+    direct_starts,
+    perceptron_vector,
+    random_start,
+    start_rng,
+)
 from bayespoint.threads import open_threads
 from bayespoint.version_space import EmptyVersionSpaceError
 
@@ -45,7 +51,7 @@ def direct(space, number=0, seed=0):
 
 def perceptron(space, seed=0, visited=None, budget=None):
     sure = np.isin(np.arange(len(space)), visited) if visited is not None else space.y != 0
-    return perceptron_start(space, sure, np.random.default_rng(seed), budget or Budget())
+    return perceptron_vector(space, sure, np.random.default_rng(seed), budget or Budget()).coef
 
 
 # ---------------------------------------------------------------------- direct
@@ -99,7 +105,7 @@ def test_a_direct_start_that_rounding_spoils_is_none(gamma):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("softness", [0.0, 0.3])
-def test_a_perceptron_start_is_a_unit_vector_inside_version_space(kernel, softness):
+def test_a_perceptron_vector_is_a_unit_vector_inside_version_space(kernel, softness):
     space = make_space(kernel=kernel, softness=softness)
     starts = [perceptron(space, seed) for seed in range(4)]
     for coef in starts:
@@ -167,7 +173,7 @@ def test_a_start_that_is_not_found_says_how_many_points_are_wrong_and_what_to_do
         assert remedy in str(caught.value)
 
 
-def test_without_time_a_perceptron_start_is_found_at_once_or_an_error():
+def test_without_time_a_perceptron_vector_is_found_at_once_or_an_error():
     assert np.all(make_space(m=2).margins(perceptron(make_space(m=2), budget=Budget(0.0))) > 0)
     space = rows_space(*make_problem(m=400))  # which needs many rows
     with pytest.raises(ValueError, match=r"no start inside version space.*max_time"):

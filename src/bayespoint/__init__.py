@@ -1,6 +1,6 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import inference
+from bayespoint import inference, starts
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.displays import PosteriorDisplay, RiskCoverageDisplay
 from bayespoint.posterior import Posterior
@@ -18,5 +18,6 @@ __all__ = [
     "aurc",
     "inference",
     "risk_coverage_curve",
+    "starts",
 ]
 __version__ = "0.1.0"

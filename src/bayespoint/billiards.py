@@ -13,6 +13,10 @@ from scipy.special import expit
 
 from bayespoint.gram import outputs_of
 
+# Travel between two refreshes of the direction. A quarter turn takes w to v, as far as a flight
+# without walls can get; after multiples of pi the ball is back, or opposite.
+TRAVEL = np.pi / 2
+
 # Numbers held for the directions and draws of one step of all balls together.
 STEP_NUMBERS = 8_000_000
 
@@ -54,6 +58,9 @@ class Table(NamedTuple):
     factor: object  # Factor of the softened Gram matrix
     label: np.ndarray  # (n_balls, m), +1 or -1
     pass_rate: np.ndarray  # (n_balls, m), probability to pass a wall from the side of its label
+    # Instead of pass rates (which are then positive), where weights depend on numbers of errors:
+    copies: np.ndarray = np.zeros((0, 2), dtype=np.int64)  # (m, 2), labels -1 and +1 of each wall
+    log_weight: np.ndarray = np.zeros((0, 0))  # by (n_minus, n_plus); zero weight outside
 
 
 class Balls:
@@ -79,6 +86,7 @@ class Balls:
         self.squared_length = stored.astype(np.float64) + table.ridge
         self.P = outputs_of(table.rows, table.ridge, start)
         self.side = self._sides(self.P)
+        self.copies = table.copies if len(table.copies) else np.zeros((m, 2), dtype=np.int64)
         self.Q = np.zeros_like(self.P)
         # In few dimensions rounding errors of sums over points would grow from flight to flight.
         few = table.factor.rank <= FEW_DIMENSIONS
@@ -130,9 +138,7 @@ class Balls:
 
     def _flip(self, n_draws, radians):
         """Draw on a line, where the sphere is two points and there is nowhere to fly."""
-        with np.errstate(divide="ignore"):
-            odds = -np.log(self.table.pass_rate) * self.table.label * np.sign(self.P)
-        stays = expit(np.sum(odds, axis=1))
+        stays = expit(self._odds_of_staying())
         sign = [
             np.where(rng.random((n_draws, 1)) < stay, 1.0, -1.0)
             for rng, stay in zip(self.rngs, stays, strict=True)
@@ -140,6 +146,23 @@ class Balls:
         coef, outputs = sign * self.positions()[:, None], sign * self.P[:, None]
         self.kicks = radians * coef.sum(axis=1)
         return coef, outputs
+
+    def _odds_of_staying(self):
+        """Log-odds of the present position against the opposite one."""
+        log_weight = self.table.log_weight
+        if log_weight.size:
+            here, there = self.wrong(self.side), self.wrong(-self.side)
+            inside = np.all(there < log_weight.shape, axis=1)
+            held = np.where(inside[:, None], there, 0)
+            odds = log_weight[tuple(here.T)] - log_weight[tuple(held.T)]
+            return np.where(inside, odds, np.inf)
+        with np.errstate(divide="ignore"):
+            odds = -np.log(self.table.pass_rate) * self.table.label * np.sign(self.P)
+        return np.sum(odds, axis=1)
+
+    def wrong(self, outputs):
+        """Numbers of wrong labels -1 and +1 at outputs (..., m) of the points: (..., 2)."""
+        return (outputs > 0) @ self.copies * [1, 0] + (outputs < 0) @ self.copies * [0, 1]
 
     def forget(self):
         """Begin to count and to record anew."""
@@ -171,7 +194,14 @@ class Balls:
         }
 
     def _fly(self, balls, n_flights, thin, travel, budget, threads):
-        from bayespoint._kernels.billiard_loop import CHUNK, FLIGHT, IN_FLIGHT, fly
+        from bayespoint._kernels.billiard_loop import (
+            CHUNK,
+            FLIGHT,
+            IN_FLIGHT,
+            WRONG_MINUS,
+            WRONG_PLUS,
+            fly,
+        )
 
         m, rank = self.P.shape[1], self.table.factor.rank
         white = np.empty((len(balls), n_flights, rank))
@@ -193,6 +223,7 @@ class Balls:
         )  # fmt: skip
         self.cursor[balls, FLIGHT] = 0
         self.cursor[balls, IN_FLIGHT] = 0
+        self.cursor[np.ix_(balls, (WRONG_MINUS, WRONG_PLUS))] = self.wrong(self.side[balls])
         table, rows = self.table, self.table.rows
         no_path = np.zeros((0, m))
         max_events = max(1, int(EVENT_WORK / m))
@@ -203,11 +234,11 @@ class Balls:
             while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
                 fly(
                     rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
-                    table.label[b], table.pass_rate[b], travels[k], n_flights, thin, max_events,
-                    directions[k], white[k], self.side[b], self.P[b], self.Q[b], self.coef_p[b],
-                    self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b],
-                    self.ends_coef[b], self.ends_white[b], self.angle[b], self.cursor[b],
-                    cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
+                    table.label[b], table.pass_rate[b], self.copies, table.log_weight, travels[k],
+                    n_flights, thin, max_events, directions[k], white[k], self.side[b], self.P[b],
+                    self.Q[b], self.coef_p[b], self.coef_q[b], self.white_p[b], self.white_q[b],
+                    self.kicks[b], self.ends_coef[b], self.ends_white[b], self.angle[b],
+                    self.cursor[b], cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
                     no_path if b else self.path,
                 )  # fmt: skip
             flown.n_done[k] = self.cursor[b, FLIGHT]

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespoint.billiards import Balls, Table, run
+from bayespoint.billiards import TRAVEL, Balls, Table, run
 from bayespoint.ensemble import Ensemble
 from bayespoint.factor import factorise
 from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
 from bayespoint.inference.billiard import (
     BURN_IN,
     BURN_IN_NOISY,
-    TRAVEL,
     mixing,
     pass_rates,
-    start_rng,
     starts_of,
     warn_if_unmixed,
 )
@@ -32,6 +30,7 @@ from bayespoint.perceptrons import (
     warn_if_violated,
 )
 from bayespoint.posterior import training_errors, unit_centre
+from bayespoint.starts import start_rng
 from bayespoint.version_space import VersionSpace
 
 # Balls of each machine: enough to see whether they agree.

@@ -1,13 +1,33 @@
-"""Ways into version space: where a billiard ball begins."""
+"""Ways into version space: where a billiard ball begins.
+
+`perceptron_start` works for any kernel and proves version space empty if it is. `light_trap_start`
+(R&M 18.5.2) needs nothing but the billiard itself. `direct_start` is one linear solve, for Gram
+matrices that are not singular.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 
+from bayespoint.billiards import TRAVEL, Balls, Table
+from bayespoint.budget import Budget
+from bayespoint.factor import factorise
 from bayespoint.perceptrons import (
     MAX_PASSES,
     ZeroLengthError,
     conflict_check,
     perceptron_draws,
 )
+from bayespoint.threads import open_threads
+from bayespoint.validation import (
+    check_jobs,
+    check_number,
+    check_positive_integer,
+    check_seed,
+    entropy_of,
+)
+from bayespoint.version_space import EmptyVersionSpaceError, check_space
 
 # Margins asked of direct solves are log-normal, alternately about equal and widely spread, so that
 # balls begin near the middle and near the walls.
@@ -19,6 +39,278 @@ NOISY_PASSES = 50
 
 # Solves of the linear system, each for what the last one left.
 REFINEMENTS = 3
+
+# Probability to leave a light trap through a wall: none, but walls still have two sides.
+NEVER = 1e-300
+
+# Flights in a light trap before somebody asks whether there is anything to get into.
+TRAP_CHECK = 100
+
+
+class Start(NamedTuple):
+    """A way into version space.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (m,)
+        Coefficients of a unit vector.
+    info : dict
+        What it took: ``mistakes`` of the perceptron; ``flights``, ``bounces`` and ``passes`` of
+        the light trap.
+    """
+
+    coef: np.ndarray
+    info: dict
+
+
+def perceptron_start(space, *, max_time=None, random_state=None):
+    """Find a vector inside version space with a kernel perceptron, the points in random order.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    max_time : float, optional
+        Seconds after which it is given up.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Start
+        With ``info["mistakes"]``.
+
+    Raises
+    ------
+    EmptyVersionSpaceError
+        With the points that contradict each other.
+    ValueError
+        If no vector was found, and no contradiction either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, starts
+    >>> space = VersionSpace(0.5 + 0.5 * np.eye(3), [1, -1, 1])
+    >>> bool(np.all(space.margins(starts.perceptron_start(space, random_state=0).coef) > 0))
+    True
+    """
+    check_space(space)
+    budget = _new_budget(max_time, random_state)
+    rng = start_rng(entropy_of(random_state), 0)
+    with budget.catching_interrupts(), open_threads(1):
+        return perceptron_vector(space, np.ones(len(space), dtype=bool), rng, budget)
+
+
+def direct_start(space, *, n_jobs=None, random_state=None):
+    """Find a vector with random positive margins by a linear solve.
+
+    Parameters
+    ----------
+    space : VersionSpace
+        Its Gram matrix, softness included, must not be singular.
+    n_jobs : int, optional
+        Threads, as in joblib.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Start
+        With empty ``info``.
+
+    Raises
+    ------
+    EmptyVersionSpaceError
+        With the points that contradict each other.
+    ValueError
+        If the Gram matrix is singular, or so nearly that rounding spoils the solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, starts
+    >>> space = VersionSpace(0.5 + 0.5 * np.eye(3), [1, -1, 1])
+    >>> bool(np.all(space.margins(starts.direct_start(space, random_state=0).coef) > 0))
+    True
+    """
+    check_space(space)
+    check_jobs(n_jobs)
+    budget = _new_budget(None, random_state)
+    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
+        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+        (coef,) = direct_starts(space, factor, [start_rng(entropy_of(random_state), 0)])
+    if coef is None:
+        _raise_if_empty(space)
+        why = f"is singular (rank {factor.rank} of {len(space)})"
+        if factor.rank == len(space):
+            why = "is so nearly singular that rounding spoils the solution"
+        raise ValueError(
+            f"direct_start found no vector inside version space: the Gram matrix {why}. Use "
+            f"perceptron_start or light_trap_start, or set softness > 0."
+        )
+    return Start(coef, {})
+
+
+def light_trap_start(
+    space, *, start=None, travel=TRAVEL, max_flights=10_000, max_time=None, n_jobs=None,
+    random_state=None,
+):  # fmt: skip
+    """Fly until trapped: walls let a ball in from their wrong side and reflect it on the right one.
+
+    R&M 18.5.2: the number of errors never grows. With a fresh direction after each flight, which
+    the paper lacks: without it a ball may come back to the same places for ever.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    start : array-like of shape (m,), optional
+        Coefficients to start from. Default: the difference of the class means in feature space
+        (with ``info["flights"]`` = 0 if that is inside already).
+    travel : float, default=pi / 2
+        Radians of a flight.
+    max_flights : int, default=10_000
+        Flights after which it is given up.
+    max_time : float, optional
+        Seconds after which it is given up.
+    n_jobs : int, optional
+        Threads, as in joblib, for the factor of the Gram matrix.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Start
+        With ``info``: ``flights``, ``bounces``, ``passes``.
+
+    Raises
+    ------
+    EmptyVersionSpaceError
+        With the points that contradict each other; the trap itself cannot know, so somebody looks
+        after 100 flights, and again at the end.
+    ValueError
+        If no vector was found, and no contradiction either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, starts
+    >>> X = np.random.default_rng(0).normal(size=(30, 5))
+    >>> space = VersionSpace(X @ X.T, np.sign(X[:, 0]))
+    >>> start = starts.light_trap_start(space, random_state=0)
+    >>> bool(np.all(space.margins(start.coef) > 0))
+    True
+    """
+    check_space(space)
+    check_number("travel", travel, above=0)
+    check_positive_integer("max_flights", max_flights)
+    check_jobs(n_jobs)
+    budget, entropy = _new_budget(max_time, random_state), entropy_of(random_state)
+    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
+        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+        first = None if start is None else given_starts(space, start, 1, must=False)
+        (found,) = light_traps(
+            space, factor, 1, entropy, budget, threads, starts=first, travel=travel,
+            max_flights=max_flights,
+        )  # fmt: skip
+    return found
+
+
+def _new_budget(max_time, random_state):
+    check_seed(random_state)
+    if max_time is not None:
+        check_number("max_time", max_time, above=0)
+    return Budget(max_time)
+
+
+def start_rng(entropy, ball):
+    """Generator of the start of a ball."""
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3, ball)))
+
+
+def light_traps(
+    space, factor, n_balls, entropy, budget, threads, *, starts=None, travel=TRAVEL,
+    max_flights=10_000, depth=(0, 0),
+):  # fmt: skip
+    """Trap balls: a `Start` each, with at most ``depth`` wrong labels -1 and +1."""
+    if starts is None:
+        starts = np.tile(class_means(space, factor, start_rng(entropy, 0)), (n_balls, 1))
+    label = np.tile(space.y, (n_balls, 1))
+    table = Table(space.rows, space.ridge, factor, label, np.full_like(label, NEVER))
+    balls = Balls(table, starts, np.random.SeedSequence(entropy, spawn_key=(4, 0)))
+    found: list = [None] * n_balls
+    place, outputs = starts, balls.P
+    for flights in range(max_flights + 1):
+        wrong = space.y * outputs <= 0
+        caught = np.sum(wrong & (space.y < 0), axis=1) <= depth[0]
+        caught &= np.sum(wrong & (space.y > 0), axis=1) <= depth[1]
+        counts = balls.counts()
+        for ball in np.flatnonzero(caught):
+            if found[ball] is None:
+                info = {name: int(counts[name][ball]) for name in ("bounces", "passes")}
+                found[ball] = Start(place[ball].copy(), {"flights": flights} | info)
+        if all(start is not None for start in found):
+            return found
+        if flights == TRAP_CHECK and not any(depth):
+            _raise_if_empty(space)
+        step = None
+        if flights < max_flights and not budget.spent():
+            step = balls.step(1, 1, travel, budget, threads)
+        if step is None:
+            break
+        place, outputs = step[0][:, 0], step[1][:, 0]
+    if budget.stopped:
+        raise KeyboardInterrupt
+    if not any(depth):
+        _raise_if_empty(space)
+    least = int(np.min(np.sum(wrong, axis=1)))
+    raise ValueError(
+        f"the light trap found no way into version space in {flights} flights: {least} training "
+        f"points are still on the wrong side. Raise max_flights or max_time, or set softness > 0."
+    )
+
+
+def class_means(space, factor, rng):
+    """Unit vector along the difference of the class means; a random one if that is zero."""
+    coef = np.where(space.y > 0, 1 / max(1, np.sum(space.y > 0)), -1 / max(1, np.sum(space.y < 0)))
+    length = space.norm(coef)
+    # Rounding leaves this much of means that are equal.
+    if length <= np.sqrt(len(space) * np.finfo(float).eps * np.max(space.rows.diagonal)):
+        return random_start(factor, rng)
+    return coef / length
+
+
+def given_starts(space, start, n_balls, must=True):
+    """Check coefficients, a row a ball, and bring them to unit length.
+
+    ``must``: points that have to be on the right side already.
+    """
+    try:
+        coef = np.array(start, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        coef = np.empty(0)
+    if n_balls == 1 and coef.ndim == 1 and coef.size:
+        coef = coef[None]
+    if coef.shape != (n_balls, len(space)) or not np.all(np.isfinite(coef)):
+        raise ValueError(
+            f"start must have one row of {len(space)} coefficients for each of {n_balls} chains, "
+            f"all finite; got {np.shape(coef) if coef.size else type(start).__name__}."
+        )
+    outputs = space.outputs(coef)
+    squared = np.sum(coef * outputs, axis=1)
+    if not np.all(squared > 0):
+        raise ValueError(
+            f"start of chains {np.flatnonzero(~(squared > 0)).tolist()} has zero length."
+        )
+    outside = np.any((space.y * outputs < 0) & must, axis=1)
+    if np.any(outside):
+        raise ValueError(
+            f"start must lie inside version space; chains {np.flatnonzero(outside).tolist()} do "
+            f"not."
+        )
+    return coef / np.sqrt(squared)[:, None]
+
+
+def _raise_if_empty(space):
+    conflict = space.conflict()
+    if conflict is not None:
+        raise EmptyVersionSpaceError(conflict)
 
 
 def direct_starts(space, factor, rngs):
@@ -50,8 +342,8 @@ def direct_starts(space, factor, rngs):
     return starts
 
 
-def perceptron_start(space, sure, rng, budget, check=None):
-    """Unit vector from a kernel perceptron on the points in a random order.
+def perceptron_vector(space, sure, rng, budget, check=None):
+    """`Start` from a kernel perceptron on the points in a random order.
 
     Where some labels are ``sure``, on these alone until all are right; otherwise on all points
     for a while; None if they cancel each other. Raises `EmptyVersionSpaceError` with points that
@@ -82,7 +374,7 @@ def perceptron_start(space, sure, rng, budget, check=None):
         )
     coef = np.zeros(len(space))
     coef[draw.coef[0][0]] = draw.coef[0][1]
-    return coef
+    return Start(coef, {"mistakes": int(draw.mistakes[0])})
 
 
 def random_start(factor, rng):

@@ -145,6 +145,21 @@ class VersionSpace:
         return G * np.outer(self.y[index], self.y[index])
 
 
+def check_space(space):
+    """Refuse what is no version space, and points at the origin."""
+    if not isinstance(space, VersionSpace):
+        raise ValueError(
+            f"space must be a VersionSpace; got {type(space).__name__}. Make one with "
+            f"VersionSpace(K, y)."
+        )
+    origin = np.flatnonzero(space.rows.diagonal == 0)
+    if len(origin):
+        raise ValueError(
+            f"points {origin[:20].tolist()} lie at the origin of feature space (k(x, x) = 0), on "
+            f"no side of any classifier; leave them out."
+        )
+
+
 def _checked_gram(K):
     K = np.array(K, order="C", copy=None)
     if K.dtype not in (np.float32, np.float64):

@@ -17,8 +17,8 @@ import numpy as np
 from bayespoint._jit import jit
 
 # Columns of the cursor of a ball.
-FLIGHT, IN_FLIGHT, BOUNCES, PASSES, RANDOM, RECORDED = range(6)
-CURSOR_SIZE = 6
+FLIGHT, IN_FLIGHT, BOUNCES, PASSES, RANDOM, RECORDED, WRONG_MINUS, WRONG_PLUS = range(8)
+CURSOR_SIZE = 8
 
 # A wall nearer than this share of sqrt(k(x, x)) counts as touched: met now if the ball moves
 # towards it, ignored otherwise. Rounding leaves the wall just met at about 1e-16.
@@ -111,6 +111,30 @@ def uniform(cursor):
 
 
 @jit
+def passes(side, label, pass_rate, copies, log_weight, cursor):
+    """Decide whether a ball passes a wall it has met.
+
+    A wall met from the right side of its label is passed with its ``pass_rate``, from the wrong
+    side always: flux balance for prod q^e (1 - q)^(1 - e). Where ``log_weight[n_minus, n_plus]`` of
+    the numbers of wrong labels is given, with probability min(1, weight ahead / weight here), the
+    balance for any weights; outside the table the weight is zero. ``copies``: labels -1 and +1 of
+    the wall. From its positive side, the former become right and the latter wrong.
+    """
+    if log_weight.size == 0:
+        return side * label < 0 or (pass_rate > 0 and uniform(cursor) < pass_rate)
+    sign = 1 if side > 0 else -1
+    minus = cursor[WRONG_MINUS] - sign * copies[0]
+    plus = cursor[WRONG_PLUS] + sign * copies[1]
+    if minus < 0 or plus < 0 or minus >= log_weight.shape[0] or plus >= log_weight.shape[1]:
+        return False
+    change = log_weight[minus, plus] - log_weight[cursor[WRONG_MINUS], cursor[WRONG_PLUS]]
+    if change < 0 and uniform(cursor) >= math.exp(change):
+        return False
+    cursor[WRONG_MINUS], cursor[WRONG_PLUS] = minus, plus
+    return True
+
+
+@jit
 def begin(P, Q, coef_p, coef_q, white_p, white_q, outputs, white):
     """Make an isotropic direction (its outputs and white coordinates) tangent and unit: v.
 
@@ -182,16 +206,16 @@ def record(P, Q, cos, sin, path, cursor):
 
 @jit
 def fly(
-    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, travels, n_flights, thin,
-    max_events, directions, white, side, P, Q, coef_p, coef_q, white_p, white_q, kicks, ends_coef,
-    ends_white, angle, cursor, cotangents, draws_output, draws_coef, draws_white, path,
+    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, copies, log_weight, travels,
+    n_flights, thin, max_events, directions, white, side, P, Q, coef_p, coef_q, white_p, white_q,
+    kicks, ends_coef, ends_white, angle, cursor, cotangents, draws_output, draws_coef, draws_white,
+    path,
 ):  # fmt: skip
     """Fly one ball until its flights are done or ``max_events`` walls were met.
 
     Each flight has its length in ``travels`` and begins with the next of the ``directions``; its
-    end is kept in ``draws_*`` after every ``thin`` flights. A wall met from the right side of its
-    label reflects, except that it is passed with the point's ``pass_rate``; from the wrong side it
-    is passed. ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
+    end is kept in ``draws_*`` after every ``thin`` flights. `passes` says which walls reflect.
+    ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
     last direction of each flight; ``path`` holds the outputs at the first walls and flight ends.
     ``basis``: white coordinates of the points where vectors are kept in these alone, else empty.
     """
@@ -224,8 +248,7 @@ def fly(
             angle[0] = ahead
             cos, sin = math.cos(ahead), math.sin(ahead)
             record(P, Q, cos, sin, path, cursor)
-            right = side[wall] * label[wall] > 0
-            if not right or (pass_rate[wall] > 0 and uniform(cursor) < pass_rate[wall]):
+            if passes(side[wall], label[wall], pass_rate[wall], copies[wall], log_weight, cursor):
                 side[wall] = -side[wall]
                 to_p, to_q = 0.0, 0.0
                 cursor[PASSES] += 1

@@ -2,5 +2,6 @@
 
 from bayespoint.inference.billiard import sample_billiard
 from bayespoint.inference.perceptron import sample_perceptron
+from bayespoint.inference.published_billiards import sample_flipper, sample_jmlr_billiard
 
-__all__ = ["sample_billiard", "sample_perceptron"]
+__all__ = ["sample_billiard", "sample_flipper", "sample_jmlr_billiard", "sample_perceptron"]

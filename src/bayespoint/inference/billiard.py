@@ -18,13 +18,20 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import diagnostics
-from bayespoint.billiards import Balls, Table, run
+from bayespoint.billiards import TRAVEL, Balls, Table, run
 from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
 from bayespoint.gram import outputs_of
 from bayespoint.posterior import Posterior, draws_error, training_errors, unit_centre
-from bayespoint.starts import direct_starts, perceptron_start, random_start
+from bayespoint.starts import (
+    direct_starts,
+    given_starts,
+    light_traps,
+    perceptron_vector,
+    random_start,
+    start_rng,
+)
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     check_jobs,
@@ -37,11 +44,10 @@ from bayespoint.validation import (
     entropy_of,
     warn,
 )
-from bayespoint.version_space import VersionSpace
+from bayespoint.version_space import check_space
 
-# Travel between two refreshes of the direction. A quarter turn takes w to v, as far as a flight
-# without walls can get; after multiples of pi the ball is back, or opposite.
-TRAVEL = np.pi / 2
+# Where balls begin, by name.
+STARTS = ("consistent", "random", "light_trap")
 
 # Walls coincide when the cosine of their points, from the entries of the Gram matrix, is this close
 # to 1 or -1.
@@ -98,10 +104,11 @@ def sample_billiard(
     max_time : float, optional
         Seconds after which the draws made so far are returned. The Gram matrix is factorised and
         starts are found first, whatever the limit.
-    start : array-like of shape (n_chains, m), {"consistent", "random"}, optional
+    start : array-like of shape (n_chains, m), {"consistent", "random", "light_trap"}, optional
         Coefficients where the balls start; or inside version space (with label noise, as far in
-        as a perceptron finds); or anywhere (label noise only). By default inside version space
-        without label noise, else in turn inside and anywhere.
+        as a perceptron finds); or anywhere (label noise only); or inside version space, where
+        light traps lead from the class means (see `bayespoint.starts`). By default inside version
+        space without label noise, else in turn inside and anywhere.
     n_path : int, default=0
         Number of walls and flight ends at which the position of the first ball is recorded.
     n_jobs : int, optional
@@ -161,7 +168,7 @@ def sample_billiard(
     entropy = entropy_of(random_state)
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
         factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
-        coef = _starts(space, factor, noise, n_chains, start, entropy, budget)
+        coef = _starts(space, factor, noise, n_chains, start, entropy, budget, threads)
         walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, label_odds(noise))]
         table = Table(space.rows, space.ridge, factor, *walls)
         balls = Balls(table, coef, np.random.SeedSequence(entropy, spawn_key=(2, 0)), n_path)
@@ -185,21 +192,6 @@ def check_travel(travel):
         raise ValueError(
             f"travel must not be a multiple of pi, where balls come back; got {travel!r}. Take "
             f"pi / 2, or 9 pi / 2 for the Bayes point alone."
-        )
-
-
-def check_space(space):
-    """Refuse what is no version space, and points at the origin."""
-    if not isinstance(space, VersionSpace):
-        raise ValueError(
-            f"space must be a VersionSpace; got {type(space).__name__}. Make one with "
-            f"VersionSpace(K, y)."
-        )
-    origin = np.flatnonzero(space.rows.diagonal == 0)
-    if len(origin):
-        raise ValueError(
-            f"points {origin[:20].tolist()} lie at the origin of feature space (k(x, x) = 0), on "
-            f"no side of any classifier; leave them out."
         )
 
 
@@ -245,49 +237,24 @@ def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):
     for ball, start in zip(inside, solved, strict=True):
         starts[ball] = start
         if start is None:
-            starts[ball] = perceptron_start(space, sure, rngs[ball], budget, check)
-        if starts[ball] is None:  # labels that cancel each other, none of them sure
-            starts[ball] = random_start(factor, rngs[ball])
+            found = perceptron_vector(space, sure, rngs[ball], budget, check)
+            # None if labels cancel each other and none of them is sure.
+            starts[ball] = random_start(factor, rngs[ball]) if found is None else found.coef
     return np.array(starts)
 
 
-def _starts(space, factor, noise, n_chains, start, entropy, budget):
+def _starts(space, factor, noise, n_chains, start, entropy, budget, threads):
     if start is None or isinstance(start, str | bytes):
-        if start not in (None, "consistent", "random"):
-            raise ValueError(
-                f"start must be an array, 'consistent', 'random' or None; got {start!r}."
-            )
+        if start not in (None, *STARTS):
+            raise ValueError(f"start must be an array, one of {STARTS} or None; got {start!r}.")
+        if start == "light_trap":
+            traps = light_traps(space, factor, n_chains, entropy, budget, threads)
+            return np.array([trap.coef for trap in traps])
         if start == "random" and np.any(noise == 0):
             raise ValueError("start='random' needs label_noise > 0 for every point.")
         rngs = [start_rng(entropy, number) for number in range(n_chains)]
         return starts_of(space, factor, label_odds(noise), rngs, budget, start)
-    try:
-        coef = np.array(start, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        coef = np.empty(0)
-    if coef.shape != (n_chains, len(space)) or not np.all(np.isfinite(coef)):
-        raise ValueError(
-            f"start must have one row of {len(space)} coefficients for each of {n_chains} chains, "
-            f"all finite; got {np.shape(coef) if coef.size else type(start).__name__}."
-        )
-    outputs = space.outputs(coef)
-    squared = np.sum(coef * outputs, axis=1)
-    if not np.all(squared > 0):
-        raise ValueError(
-            f"start of chains {np.flatnonzero(~(squared > 0)).tolist()} has zero length."
-        )
-    outside = np.any((space.y * outputs < 0) & (noise == 0), axis=1)
-    if np.any(outside):
-        raise ValueError(
-            f"start must lie inside version space; chains {np.flatnonzero(outside).tolist()} do "
-            f"not."
-        )
-    return coef / np.sqrt(squared)[:, None]
-
-
-def start_rng(entropy, ball):
-    """Generator of the start of a ball."""
-    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3, ball)))
+    return given_starts(space, start, n_chains, noise == 0)
 
 
 def _precise(space, tol):
