@@ -1,6 +1,6 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import inference, starts
+from bayespoint import inference, onion, starts
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.displays import PosteriorDisplay, RiskCoverageDisplay
 from bayespoint.posterior import Posterior
@@ -17,6 +17,7 @@ __all__ = [
     "VersionSpace",
     "aurc",
     "inference",
+    "onion",
     "risk_coverage_curve",
     "starts",
 ]

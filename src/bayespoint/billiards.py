@@ -59,8 +59,9 @@ class Table(NamedTuple):
     label: np.ndarray  # (n_balls, m), +1 or -1
     pass_rate: np.ndarray  # (n_balls, m), probability to pass a wall from the side of its label
     # Instead of pass rates (which are then positive), where weights depend on numbers of errors:
-    copies: np.ndarray = np.zeros((0, 2), dtype=np.int64)  # (m, 2), labels -1 and +1 of each wall
-    log_weight: np.ndarray = np.zeros((0, 0))  # by (n_minus, n_plus); zero weight outside
+    # (m, 2), change of the numbers of wrong labels -1 and +1 as a wall is passed from its + side
+    change: np.ndarray = np.zeros((0, 2), dtype=np.int64)
+    log_weight: np.ndarray = np.zeros((0, 0))  # by these numbers; outside the table, no weight
 
 
 class Balls:
@@ -86,7 +87,7 @@ class Balls:
         self.squared_length = stored.astype(np.float64) + table.ridge
         self.P = outputs_of(table.rows, table.ridge, start)
         self.side = self._sides(self.P)
-        self.copies = table.copies if len(table.copies) else np.zeros((m, 2), dtype=np.int64)
+        self.change = table.change if len(table.change) else np.zeros((m, 2), dtype=np.int64)
         self.Q = np.zeros_like(self.P)
         # In few dimensions rounding errors of sums over points would grow from flight to flight.
         few = table.factor.rank <= FEW_DIMENSIONS
@@ -151,7 +152,7 @@ class Balls:
         """Log-odds of the present position against the opposite one."""
         log_weight = self.table.log_weight
         if log_weight.size:
-            here, there = self.wrong(self.side), self.wrong(-self.side)
+            here, there = (wrong_labels(self.table.label, x) for x in (self.side, -self.side))
             inside = np.all(there < log_weight.shape, axis=1)
             held = np.where(inside[:, None], there, 0)
             odds = log_weight[tuple(here.T)] - log_weight[tuple(held.T)]
@@ -159,10 +160,6 @@ class Balls:
         with np.errstate(divide="ignore"):
             odds = -np.log(self.table.pass_rate) * self.table.label * np.sign(self.P)
         return np.sum(odds, axis=1)
-
-    def wrong(self, outputs):
-        """Numbers of wrong labels -1 and +1 at outputs (..., m) of the points: (..., 2)."""
-        return (outputs > 0) @ self.copies * [1, 0] + (outputs < 0) @ self.copies * [0, 1]
 
     def forget(self):
         """Begin to count and to record anew."""
@@ -223,8 +220,10 @@ class Balls:
         )  # fmt: skip
         self.cursor[balls, FLIGHT] = 0
         self.cursor[balls, IN_FLIGHT] = 0
-        self.cursor[np.ix_(balls, (WRONG_MINUS, WRONG_PLUS))] = self.wrong(self.side[balls])
         table, rows = self.table, self.table.rows
+        self.cursor[np.ix_(balls, (WRONG_MINUS, WRONG_PLUS))] = wrong_labels(
+            table.label[balls], self.side[balls]
+        )
         no_path = np.zeros((0, m))
         max_events = max(1, int(EVENT_WORK / m))
 
@@ -234,7 +233,7 @@ class Balls:
             while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
                 fly(
                     rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
-                    table.label[b], table.pass_rate[b], self.copies, table.log_weight, travels[k],
+                    table.label[b], table.pass_rate[b], self.change, table.log_weight, travels[k],
                     n_flights, thin, max_events, directions[k], white[k], self.side[b], self.P[b],
                     self.Q[b], self.coef_p[b], self.coef_q[b], self.white_p[b], self.white_q[b],
                     self.kicks[b], self.ends_coef[b], self.ends_white[b], self.angle[b],
@@ -318,6 +317,13 @@ class Balls:
     def _clear(self, balls):
         for sums in (self.kicks, self.ends_coef, self.ends_white):
             sums[balls] = 0
+
+
+def wrong_labels(label, outputs):
+    """Numbers of labels -1 and +1 (last axis) on the wrong side, by outputs (..., m)."""
+    minus = np.count_nonzero((label < 0) & (outputs > 0), axis=-1)
+    plus = np.count_nonzero((label > 0) & (outputs < 0), axis=-1)
+    return np.stack([minus, plus], axis=-1)
 
 
 class _Flown(NamedTuple):

@@ -154,7 +154,7 @@ class Posterior:
         -------
         ndarray of shape (n, rank)
         """
-        outputs, factor = np.atleast_2d(_numbers("outputs", outputs)), self._needed_factor()
+        outputs, factor = np.atleast_2d(_numbers("outputs", outputs)), self.needed_factor()
         if outputs.shape[1:] != (self.coef.shape[1],):
             raise ValueError(
                 f"outputs must have one column for each of {self.coef.shape[1]} training points; "
@@ -275,7 +275,8 @@ class Posterior:
             return arviz.from_dict(groups, **named)
         return arviz.from_dict(**groups, **named)
 
-    def _needed_factor(self):
+    def needed_factor(self):
+        """Return the factor of the Gram matrix; raise where there is none."""
         if self._factor is None:
             raise ValueError(
                 "this posterior has no factor of its Gram matrix; use predict_proba of the "

@@ -111,20 +111,20 @@ def uniform(cursor):
 
 
 @jit
-def passes(side, label, pass_rate, copies, log_weight, cursor):
+def passes(side, label, pass_rate, change, log_weight, cursor):
     """Decide whether a ball passes a wall it has met.
 
     A wall met from the right side of its label is passed with its ``pass_rate``, from the wrong
     side always: flux balance for prod q^e (1 - q)^(1 - e). Where ``log_weight[n_minus, n_plus]`` of
     the numbers of wrong labels is given, with probability min(1, weight ahead / weight here), the
-    balance for any weights; outside the table the weight is zero. ``copies``: labels -1 and +1 of
-    the wall. From its positive side, the former become right and the latter wrong.
+    balance for any weights; outside the table the weight is zero. ``change``: of these numbers
+    when the wall is passed from its positive side.
     """
     if log_weight.size == 0:
         return side * label < 0 or (pass_rate > 0 and uniform(cursor) < pass_rate)
     sign = 1 if side > 0 else -1
-    minus = cursor[WRONG_MINUS] - sign * copies[0]
-    plus = cursor[WRONG_PLUS] + sign * copies[1]
+    minus = cursor[WRONG_MINUS] + sign * change[0]
+    plus = cursor[WRONG_PLUS] + sign * change[1]
     if minus < 0 or plus < 0 or minus >= log_weight.shape[0] or plus >= log_weight.shape[1]:
         return False
     change = log_weight[minus, plus] - log_weight[cursor[WRONG_MINUS], cursor[WRONG_PLUS]]
@@ -206,7 +206,7 @@ def record(P, Q, cos, sin, path, cursor):
 
 @jit
 def fly(
-    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, copies, log_weight, travels,
+    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, change, log_weight, travels,
     n_flights, thin, max_events, directions, white, side, P, Q, coef_p, coef_q, white_p, white_q,
     kicks, ends_coef, ends_white, angle, cursor, cotangents, draws_output, draws_coef, draws_white,
     path,
@@ -248,7 +248,7 @@ def fly(
             angle[0] = ahead
             cos, sin = math.cos(ahead), math.sin(ahead)
             record(P, Q, cos, sin, path, cursor)
-            if passes(side[wall], label[wall], pass_rate[wall], copies[wall], log_weight, cursor):
+            if passes(side[wall], label[wall], pass_rate[wall], change[wall], log_weight, cursor):
                 side[wall] = -side[wall]
                 to_p, to_q = 0.0, 0.0
                 cursor[PASSES] += 1

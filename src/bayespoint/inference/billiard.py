@@ -203,8 +203,20 @@ def pass_rates(space, odds):
     others of them let everything pass.
     """
     label, odds = space.y.copy(), space.y * odds
-    if np.all(np.isinf(odds)) or space.softness > 0:  # softened points are never parallel
+    if np.all(np.isinf(odds)):
         return label, np.exp(-np.abs(odds))
+    for i, same, sign in coinciding_walls(space):
+        together = np.append(odds[i], sign * odds[same])
+        sure = together[np.isinf(together)]  # what is sure outweighs all else
+        odds[i] = sure[0] if len(sure) else together.sum()
+        odds[same] = 0.0
+    return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
+
+
+def coinciding_walls(space):
+    """Yield a wall, the later ones that coincide with it, and their signs: -1 if they face it."""
+    if space.softness > 0:  # softened points are never parallel
+        return
     length = np.sqrt(space.rows.store[space.rows.slot_of_row, np.arange(len(space))], dtype=float)
     seen = np.zeros(len(space), dtype=bool)
     for i in range(len(space)):
@@ -214,11 +226,8 @@ def pass_rates(space, odds):
         same = np.flatnonzero(np.abs(cosine) > 1 - PARALLEL)
         same = same[same > i]
         if len(same):
-            together = np.append(odds[i], np.sign(cosine[same]) * odds[same])
-            sure = together[np.isinf(together)]  # what is sure outweighs all else
-            odds[i] = sure[0] if len(sure) else together.sum()
-            odds[same], seen[same] = 0.0, True
-    return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
+            seen[same] = True
+            yield i, same, np.sign(cosine[same])
 
 
 def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):

@@ -93,7 +93,7 @@ def sample_jmlr_billiard(
     True
     """
     check_number("tol", tol, above=0)
-    run = _Run(
+    run = StraightRun(
         space, n_draws, max_bounces, tau_max, 0.0, directions, start, max_time, random_state,
         verbose, ("jmlr billiard", "max_bounces"),
     )  # fmt: skip
@@ -165,7 +165,7 @@ def sample_flipper(
     >>> bool(np.all(space.margins(post.bayes_point()) > 0))
     True
     """
-    run = _Run(
+    run = StraightRun(
         space, n_draws, n_bounces, tau_max, bias, directions, start, max_time, random_state,
         verbose, ("flipper", "n_bounces"),
     )  # fmt: skip
@@ -174,15 +174,11 @@ def sample_flipper(
         for wall, time in run.flips(published):
             published.add(*run.bounce(wall, time, angle))
     posterior = run.posterior(published.centre)
-    if run.ball.bounces < n_bounces:
-        warn(
-            f"the time was up after {run.ball.bounces} of {n_bounces} bounces: raise max_time.",
-            ConvergenceWarning,
-        )
+    run.warn_if_cut_short()
     return posterior
 
 
-class _Run:
+class StraightRun:
     """One ball, what it has met, and the midpoints of its flights."""
 
     def __init__(
@@ -269,19 +265,33 @@ class _Run:
         self._path.add(chord(before, self.ball.w) * midpoint.coef, angle(before, self.ball.w))
         return midpoint, length
 
-    def posterior(self, centre):
-        """Return the `Posterior` of the run; raise again what Ctrl-C raised."""
+    def finish(self):
+        """Return what the ball has met; raise again what Ctrl-C raised."""
         self.budget.close()
         if self.budget.interrupted:
             raise KeyboardInterrupt
-        coef, weights = self._draws.rows()
-        coef = self.span.projected(coef)
         if self._since:
             self.trajectories.append(self._since)
-        info = {
+            self._since = 0
+        return {
             "bounces": self.ball.bounces, "escapes": self.escapes,
             "walls": np.array(self.walls), "trajectories": np.array(self.trajectories),
         }  # fmt: skip
+
+    def warn_if_cut_short(self):
+        """Warn when time was up before all bounces were made."""
+        if self.ball.bounces < self.max_bounces:
+            warn(
+                f"the time was up after {self.ball.bounces} of {self.max_bounces} bounces: raise "
+                f"max_time.",
+                ConvergenceWarning,
+            )
+
+    def posterior(self, centre):
+        """Return the `Posterior` of the run, with the centre as published."""
+        info = self.finish()
+        coef, weights = self._draws.rows()
+        coef = self.span.projected(coef)
         centres = {
             "published": (self.span.projected(centre.coef)[0], np.nan),
             "path": self._path.centre(self.span),

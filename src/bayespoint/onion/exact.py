@@ -1,0 +1,280 @@
+"""The unbiased onion: draws uniform within each shell."""
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from bayespoint.billiards import TRAVEL, Balls, Table, run, wrong_labels
+from bayespoint.budget import Budget
+from bayespoint.factor import factorise
+from bayespoint.inference.billiard import BURN_IN_NOISY, coinciding_walls
+from bayespoint.onion.leave_one_out import Draws, classes
+from bayespoint.onion.table import Onion, check_depth
+from bayespoint.posterior import Posterior, angle_error
+from bayespoint.starts import direct_starts, light_traps, start_rng
+from bayespoint.threads import open_threads
+from bayespoint.validation import (
+    check_jobs,
+    check_number,
+    check_positive_integer,
+    check_seed,
+    check_verbose,
+    entropy_of,
+)
+from bayespoint.version_space import check_space
+
+# Learning the weights: flights of each ball between two changes, the first change of a
+# log-weight by a visit, the last, and how even visits must be before changes are halved.
+LEARN_FLIGHTS = 4
+FIRST_GAIN, LAST_GAIN = 0.5, 0.005
+EVEN = 0.3
+MAX_ROUNDS = 4000
+
+# Flights of a light trap towards a place with few errors.
+TRAP_FLIGHTS = 2000
+
+
+def sample_onion(
+    space, depth=5, n_draws=20_000, *, n_chains=8, thin=1, max_time=None, n_jobs=None,
+    random_state=None, verbose=0,
+):  # fmt: skip
+    """Draw classifiers uniformly from each shell of few training errors, in one run.
+
+    Version space itself may be empty. Exact: apart from the burn-in, draws within a shell are
+    uniform, whatever weights were learnt.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    depth : int or pair of int, default=5
+        Largest number of training errors of each class in the table (of class -1 and of class
+        +1). Shells one deeper are sampled as well, for the leave-one-out errors.
+    n_draws : int, default=20_000
+        Draws of all chains and shells together. They are all held: 16 bytes for each draw and
+        training point.
+    n_chains : int, default=8
+        Balls.
+    thin : int, default=1
+        Flights for each draw.
+    max_time : float, optional
+        Seconds after which the draws made so far are used. At most half of it is for learning
+        weights; the Gram matrix is factorised and starts are found first, whatever the limit.
+    n_jobs : int, optional
+        Threads, as in joblib. The result does not depend on it.
+    random_state : int, RandomState or None
+    verbose : int, default=0
+        Show progress on standard error.
+
+    Returns
+    -------
+    Onion
+        ``info`` has ``bounces`` and ``passes`` (one number a chain), ``drift``, ``rounds`` (of
+        learning weights).
+
+    Raises
+    ------
+    ValueError
+        If no classifier with so few errors was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, onion
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> space = VersionSpace(X @ X.T + 1, np.sign(X[:, 0]))
+    >>> table = onion.sample_onion(space, depth=1, n_draws=2000, random_state=0)
+    >>> table.centres.shape
+    (2, 2, 20)
+    """
+    check_space(space)
+    depth = check_depth(depth)
+    for name, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
+        check_positive_integer(name, value)
+    budget, entropy = _checked_budget(max_time, n_jobs, random_state, verbose)
+    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
+        onion = draw_onion(
+            space, depth, -(-n_draws // n_chains), n_chains, thin, entropy, budget, threads
+        )
+    if budget.interrupted:
+        raise KeyboardInterrupt
+    return onion
+
+
+def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads):
+    """Do as `sample_onion`, with ``per_chain`` draws of each ball, within a budget and threads."""
+    factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+    label = np.tile(space.y, (n_chains, 1))
+    table = Table(
+        space.rows, space.ridge, factor, label, np.ones_like(label), _changes(space),
+        np.zeros(np.add(depth, 2)),
+    )  # fmt: skip
+    starts = _starts(space, factor, depth, n_chains, entropy, budget, threads)
+    balls = Balls(table, starts, np.random.SeedSequence(entropy, spawn_key=(5, 0)))
+    rounds = _learn_weights(balls, budget, threads)
+    flights = run(
+        balls, per_chain, travel=TRAVEL, thin=thin, burn_in=BURN_IN_NOISY, budget=budget,
+        threads=threads,
+    )  # fmt: skip
+    info = balls.counts() | {"rounds": rounds}
+    return _from_draws(
+        space, depth, flights.coef, flights.outputs, table.log_weight, _precision(factor), info
+    )
+
+
+def stratify(posterior, depth=5):
+    """Table of shells from draws of the posterior of noisy labels.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        From `sample_billiard` with one rate ``label_noise`` > 0 for all points.
+    depth : int or pair of int, default=5
+        Largest number of training errors of each class.
+
+    Returns
+    -------
+    Onion
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, inference, onion
+    >>> space = VersionSpace(np.eye(3), [1, 1, -1])
+    >>> post = inference.sample_billiard(space, 4000, label_noise=0.3, random_state=0)
+    >>> (6 * np.exp(onion.stratify(post, depth=1).log_volume)).round()
+    array([[1., 2.],
+           [1., 2.]])
+    """
+    depth = check_depth(depth)
+    if not isinstance(posterior, Posterior) or posterior.space is None:
+        raise ValueError("posterior must be a Posterior with a version space, as from "
+                         "inference.sample_billiard.")  # fmt: skip
+    noise = np.unique(posterior.label_noise)
+    if len(noise) != 1 or noise[0] == 0:
+        raise ValueError(
+            f"stratify needs draws with one rate label_noise > 0 for all points; got "
+            f"{noise[:5].tolist()}."
+        )
+    log_odds = np.log(noise[0] / (1 - noise[0]))
+    shape = np.add(depth, 2)
+    log_weight = log_odds * np.add.outer(np.arange(shape[0]), np.arange(shape[1]))
+    n_chains, m = posterior.n_chains, posterior.coef.shape[1]
+    coef = posterior.coef.reshape(n_chains, -1, m)
+    outputs = posterior.outputs.reshape(n_chains, -1, m)
+    precision = _precision(posterior.needed_factor())
+    return _from_draws(posterior.space, depth, coef, outputs, log_weight, precision, {})
+
+
+def _learn_weights(balls, budget, threads):
+    """Change the weights of shells, visited ones down, until visits are even; return rounds."""
+    log_weight = balls.table.log_weight
+    reached = np.zeros(log_weight.shape, dtype=bool)
+    visits, gain, rounds = np.zeros(log_weight.shape), FIRST_GAIN, 0
+    half = None if budget.max_time is None else budget.max_time / 2
+    while gain > LAST_GAIN and rounds < MAX_ROUNDS and not budget.spent():
+        if half is not None and budget.elapsed() > half:
+            break
+        step = balls.step(LEARN_FLIGHTS, 1, TRAVEL, budget, threads)
+        if step is None:
+            break
+        cells = wrong_labels(balls.table.label[0], step[1]).reshape(-1, 2)
+        new = np.zeros(log_weight.shape)
+        np.add.at(new, tuple(cells.T), 1)
+        log_weight -= gain * new
+        visits += new
+        rounds += 1
+        if np.any(new[~reached]):
+            reached |= new > 0
+            visits[:] = 0
+        elif np.min(visits[reached]) >= max(1, EVEN * np.mean(visits[reached])):
+            gain /= 2
+            visits[:] = 0
+    log_weight -= np.max(log_weight)
+    return rounds
+
+
+def _starts(space, factor, depth, n_chains, entropy, budget, threads):
+    """Unit vectors that make few errors: inside version space, or where light traps lead."""
+    rngs = [start_rng(entropy, ball) for ball in range(n_chains)]
+    starts = direct_starts(space, factor, rngs)
+    missing = [ball for ball, start in enumerate(starts) if start is None]
+    if missing:
+        with budget.silent():
+            traps = light_traps(
+                space, factor, len(missing), entropy, budget, threads, depth=depth,
+                max_flights=TRAP_FLIGHTS,
+            )  # fmt: skip
+        caught = [trap.coef for trap in traps if trap is not None]
+        caught += [start for start in starts if start is not None]
+        if not caught:
+            raise ValueError(
+                f"found no classifier that makes at most {depth} errors on labels -1 and +1. Raise "
+                f"depth, set softness > 0, or use a richer kernel."
+            )
+        for ball in missing:
+            starts[ball] = caught[ball % len(caught)]
+    return np.array(starts)
+
+
+def _changes(space):
+    """Change of (n_minus, n_plus) when a wall is passed from its positive side, (m, 2)."""
+    change = (classes(space.y) * space.y[:, None]).astype(np.int64)
+    for i, same, sign in coinciding_walls(space):  # they act as one; the others change nothing
+        change[i] += (sign[:, None] * change[same]).sum(axis=0).astype(np.int64)
+        change[same] = 0
+    return change
+
+
+def _from_draws(space, depth, coef, outputs, log_weight, precision, info):
+    """Return the `Onion` of draws (n_chains, n_draws, m) with density exp(log_weight)."""
+    cells = wrong_labels(space.y, outputs)
+    inside = np.all(cells < log_weight.shape, axis=-1)
+    shape = tuple(np.add(depth, 1))
+    counts = np.zeros((len(coef), *shape), dtype=np.int64)
+    means = np.full((*shape, len(space)), np.nan)
+    errors = np.full(shape, np.nan)
+    for cell in np.ndindex(shape):
+        member = np.all(cells == cell, axis=-1)
+        sizes = counts[:, *cell] = member.sum(axis=1)
+        chains = np.flatnonzero(sizes)
+        if len(chains):
+            parts = np.array([coef[c][member[c]].mean(axis=0) for c in chains])
+            values = np.array([outputs[c][member[c]].mean(axis=0) for c in chains])
+            means[cell] = sizes[chains] @ parts / sizes.sum()
+            errors[cell] = angle_error(parts, values, sizes[chains])
+    log_volume, log_errors = _log_volumes(counts, log_weight[: shape[0], : shape[1]])
+    draws = Draws(space.y, coef[inside], outputs[inside], cells[inside], log_weight, precision)
+    return Onion(
+        space, "exact", means, counts.sum(axis=0), log_volume, centre_errors=errors,
+        log_volume_errors=log_errors, draws=draws, info=info,
+    )  # fmt: skip
+
+
+def _precision(factor):
+    """Diagonal of the inverse Gram matrix, or None if it is singular."""
+    whitener = factor.whitener()
+    return None if len(whitener) < whitener.shape[1] else np.sum(whitener**2, axis=0)
+
+
+def _log_volumes(counts, log_weight):
+    """Log-shares of the volume of shells from visits (n_chains, ...), and standard errors."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.log(counts.sum(axis=0)) - log_weight
+        log_volume = scaled - np.logaddexp.reduce(scaled.ravel())
+        # A chain's deviation from the mean share, to first order.
+        visits = counts / counts.sum(axis=0)
+        share = np.exp(log_volume)
+        deviation = visits - np.sum(share * visits, axis=(1, 2), keepdims=True, where=share > 0)
+        n = len(counts)
+        errors = (
+            np.sqrt(n / (n - 1) * np.sum(deviation**2, axis=0)) if n > 1 else visits[0] * np.nan
+        )
+    return log_volume, errors
+
+
+def _checked_budget(max_time, n_jobs, random_state, verbose):
+    if max_time is not None:
+        check_number("max_time", max_time, above=0)
+    check_jobs(n_jobs)
+    check_seed(random_state)
+    check_verbose(verbose)
+    return Budget(max_time, "onion" if verbose else None), entropy_of(random_state)

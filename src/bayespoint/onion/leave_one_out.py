@@ -1,0 +1,99 @@
+"""Leave-one-out outputs of every shell from the draws of one run.
+
+Without point i, the position is w without its part beyond the other points, w'. The run draws w'
+with density g(right) p + g(wrong) (1 - p), where p is the probability, given w', that point i is on
+its right side, and right and wrong are the shells of w in the two cases. Dividing by this, which
+side the draw was on in fact does not matter, leaves the uniform density of the problem without i.
+"""
+
+import numpy as np
+
+from bayespoint.decisions import draw_votes
+
+# Numbers (draws times points) looked at together.
+BLOCK = 2_000_000
+
+
+class Draws:
+    """Draws of a run with density exp(log_weight[shell]).
+
+    Parameters
+    ----------
+    y : ndarray of shape (m,)
+    coef, outputs : ndarray of shape (n_draws, m)
+    cells : ndarray of shape (n_draws, 2)
+        Wrong labels -1 and +1 of each draw.
+    log_weight : ndarray
+        One deeper than the table.
+    precision : ndarray of shape (m,) or None
+        Diagonal of the inverse Gram matrix; None where it is singular.
+    """
+
+    def __init__(self, y, coef, outputs, cells, log_weight, precision):
+        self.y, self.coef, self.outputs, self.cells = y, coef, outputs, cells
+        self.log_weight, self.precision = log_weight, precision
+
+    def table(self):
+        """Sum over draws of weight times output at each point, left out, by shell without it."""
+        shape = self.log_weight.shape
+        total = np.zeros(shape[0] * shape[1] * len(self.y))
+        for part in self._parts():
+            index = np.ravel_multi_index(tuple(np.moveaxis(part.cells, -1, 0)), shape)
+            index = index * len(self.y) + np.arange(len(self.y))
+            values = part.weight * part.outputs
+            total += np.bincount(index.ravel(), values.ravel(), minlength=len(total))
+        return total.reshape(*shape, len(self.y))
+
+    def outputs_of(self, density):
+        """Output of the unit centre at each point, left out, for a density by shell."""
+        padded = np.zeros(self.log_weight.shape)
+        padded[: density.shape[0], : density.shape[1]] = density
+        m = len(self.y)
+        output, beyond = np.zeros(m), np.zeros(m)
+        mean, mean_outputs = np.zeros((m, m)), np.zeros((m, m))
+        for part in self._parts():
+            weight = part.weight * padded[part.cells[..., 0], part.cells[..., 1]]
+            output += np.sum(weight * part.outputs, axis=0)
+            weight /= part.length
+            mean += weight.T @ self.coef[part.draws]
+            mean_outputs += weight.T @ self.outputs[part.draws]
+            beyond += np.sum(weight * part.beyond, axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return output / np.sqrt(np.sum(mean * mean_outputs, axis=1) - beyond**2)
+
+    def _parts(self):
+        n = max(1, BLOCK // len(self.y))
+        for start in range(0, len(self.coef), n):
+            yield _Part(self, slice(start, start + n))
+
+
+class _Part:
+    """Some draws, each without each of the points."""
+
+    def __init__(self, all_draws, draws):
+        self.draws = draws
+        y, coef, outputs = all_draws.y, all_draws.coef[draws], all_draws.outputs[draws]
+        wrong = outputs * y < 0
+        kind = classes(y)
+        self.cells = all_draws.cells[draws][:, None] - wrong[..., None] * kind
+        if all_draws.precision is None:  # the other points tell all
+            self.beyond, self.length, self.outputs = 0.0 * coef, 1.0, outputs
+            p = np.where(wrong, 0.0, 1.0)
+        else:
+            deviation = 1 / np.sqrt(all_draws.precision)
+            self.beyond = coef * deviation
+            self.length = np.sqrt(np.maximum(1 - self.beyond**2, np.finfo(float).tiny))
+            self.outputs = (outputs - self.beyond * deviation) / self.length
+            _, p = draw_votes(y * self.outputs, deviation**2, len(y) - 1)
+        log_g = all_draws.log_weight
+        right = log_g[self.cells[..., 0], self.cells[..., 1]]
+        deeper = np.minimum(self.cells + kind, np.subtract(log_g.shape, 1))
+        beside = log_g[deeper[..., 0], deeper[..., 1]]
+        least = np.min(log_g)
+        density = np.exp(right - least) * p + np.exp(beside - least) * (1 - p)
+        self.weight = 1 / density
+
+
+def classes(y):
+    """Rows (1, 0) for labels -1 and (0, 1) for labels +1."""
+    return np.column_stack([y < 0, y > 0]).astype(np.int64)

@@ -1,0 +1,269 @@
+"""The table of shells: centres, volumes, and errors on new points or on points left out."""
+
+import numpy as np
+
+from bayespoint.posterior import Posterior
+from bayespoint.validation import check_natural_number
+
+# Rates of label noise whose mixtures of shells `best_noise` compares.
+NOISE_GRID = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3)
+
+
+class Onion:
+    """Table of classifiers by the training errors they make, (n_minus, n_plus).
+
+    Made by `sample_onion`, `published_onion` and `stratify`.
+
+    Attributes
+    ----------
+    space : VersionSpace
+    method : {"exact", "published"}
+    depth : tuple of int
+        Largest numbers of wrong labels -1 and +1 in the table.
+    centres : ndarray of shape (n_minus + 1, n_plus + 1, m)
+        Coefficients of the unit mass centre of each shell; NaN where no draw fell.
+    centre_errors : ndarray of shape (n_minus + 1, n_plus + 1)
+        Monte-Carlo standard errors of the centres, angles in radians; NaN as published.
+    counts : ndarray of shape (n_minus + 1, n_plus + 1)
+        Draws, or arcs, in each shell.
+    log_volume, log_volume_errors : ndarray of shape (n_minus + 1, n_plus + 1)
+        Logarithm of the share of each shell in the volume of all in the table, and its standard
+        error. As published: of the total length of arcs, which is no volume.
+    info : dict
+
+    Examples
+    --------
+    Three walls at right angles: each error leaves one of eight equal cells.
+
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, onion
+    >>> space = VersionSpace(np.eye(3), [1, 1, -1])
+    >>> table = onion.sample_onion(space, depth=1, random_state=0)
+    >>> (6 * np.exp(table.log_volume)).round()
+    array([[1., 2.],
+           [1., 2.]])
+    """
+
+    def __init__(
+        self, space, method, means, counts, log_volume, *, centre_errors=None,
+        log_volume_errors=None, draws=None, info=None,
+    ):  # fmt: skip
+        self.space, self.method = space, method
+        self.depth = tuple(n - 1 for n in counts.shape)
+        self.counts, self.log_volume, self.info = counts, log_volume, info or {}
+        missing = np.full(counts.shape, np.nan)
+        self.centre_errors = missing if centre_errors is None else centre_errors
+        self.log_volume_errors = missing if log_volume_errors is None else log_volume_errors
+        self._means, self._draws = means, draws
+        self.centres = np.full_like(means, np.nan)
+        for cell in np.argwhere(counts):
+            mean = means[tuple(cell)]
+            self.centres[tuple(cell)] = mean / space.norm(mean)
+
+    def __repr__(self):
+        """Say what it holds."""
+        return f"Onion({self.method}, depth {self.depth}, {int(self.counts.sum())} draws)"
+
+    def posterior(self, cell):
+        """Draws in one shell.
+
+        Parameters
+        ----------
+        cell : tuple of int
+            (n_minus, n_plus).
+
+        Returns
+        -------
+        Posterior
+            Uniform on the shell.
+        """
+        cell, draws = self._checked_cell(cell), self._needed_draws("posterior")
+        chosen = np.all(draws.cells == cell, axis=1)
+        if not np.any(chosen):
+            raise ValueError(f"no draw fell into shell {cell}; raise n_draws.")
+        return Posterior(draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space)
+
+    def density(self, *, cell=None, label_noise=None):
+        """Table of weights per volume: of one shell, or of the posterior of noisy labels.
+
+        Parameters
+        ----------
+        cell : tuple of int, optional
+            (n_minus, n_plus) of the one shell that counts.
+        label_noise : float or pair of float, optional
+            Probability that a label is wrong, or that a label -1 and that a label +1 is. Errors
+            beyond the depth of the table have no weight.
+
+        Returns
+        -------
+        ndarray of shape (n_minus + 1, n_plus + 1)
+        """
+        if (cell is None) == (label_noise is None):
+            raise ValueError("give either cell or label_noise.")
+        density = np.zeros(self.counts.shape)
+        if cell is not None:
+            density[self._checked_cell(cell)] = 1.0
+            return density
+        rates = np.broadcast_to(np.asarray(label_noise, dtype=np.float64), (2,))
+        if not np.all((rates >= 0) & (rates < 0.5)):
+            raise ValueError(f"label_noise must be in [0, 0.5); got {label_noise!r}.")
+        odds = rates / (1 - rates)
+        return np.outer(*(o ** np.arange(n) for o, n in zip(odds, density.shape, strict=True)))
+
+    def combine(self, density):
+        """Coefficients of the unit mass centre of several shells.
+
+        Parameters
+        ----------
+        density : array-like of shape (n_minus + 1, n_plus + 1)
+            Weight per volume of each shell, as from `density`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        weight = self._checked_density(density) * np.exp(self.log_volume)
+        chosen = weight > 0
+        if not np.any(chosen):
+            raise ValueError("density gives no weight to a shell that holds draws.")
+        mean = weight[chosen] @ self._means[chosen]
+        return mean / self.space.norm(mean)
+
+    def errors(self, cross, y):
+        """Table of errors on new points, as in R&M's table 18.1.
+
+        Parameters
+        ----------
+        cross : array-like of shape (n, m)
+            Kernel values of new points and training points.
+        y : array-like of shape (n,)
+            Their labels, -1 or +1.
+
+        Returns
+        -------
+        ndarray of shape (n_minus + 1, n_plus + 1, 2)
+            Errors among labels -1 and among labels +1; NaN where no draw fell.
+        """
+        cross, y = np.atleast_2d(np.asarray(cross, dtype=np.float64)), np.asarray(y)
+        if cross.shape[1:] != (len(self.space),) or y.shape != cross.shape[:1]:
+            raise ValueError(
+                f"cross must have one column for each of {len(self.space)} training points and y "
+                f"one label for each row of cross; got shapes {cross.shape} and {y.shape}."
+            )
+        if not np.all(np.isin(y, (-1, 1))):
+            raise ValueError(f"y must hold labels -1 or +1; got {np.unique(y)[:5].tolist()}.")
+        return _error_table(self.centres @ cross.T, y)
+
+    def leave_one_out(self, density):
+        """Leave-one-out outputs of the centre of a mixture of shells, without sampling again.
+
+        Parameters
+        ----------
+        density : array-like of shape (n_minus + 1, n_plus + 1)
+            Weight per volume of each shell, as from `density`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Output of the unit centre at each training point, had that point been left out; NaN
+            where no draw has weight.
+        """
+        draws = self._needed_draws("leave_one_out")
+        return draws.outputs_of(self._checked_density(density))
+
+    def leave_one_out_errors(self):
+        """Table of leave-one-out errors on the training points, without sampling again.
+
+        Returns
+        -------
+        ndarray of shape (n_minus + 1, n_plus + 1, 2)
+            Errors among labels -1 and among labels +1; NaN where no draw fell.
+        """
+        table = self._needed_draws("leave_one_out_errors").table()
+        table = table[: self.depth[0] + 1, : self.depth[1] + 1]
+        return _error_table(np.where(self.counts[..., None] > 0, table, np.nan), self.space.y)
+
+    def best_cell(self, errors=None):
+        """Shell with the fewest errors; of equals the one with the fewest training errors.
+
+        Parameters
+        ----------
+        errors : ndarray of shape (n_minus + 1, n_plus + 1, 2), optional
+            From `errors` or `cross_validate`. Default: leave-one-out errors.
+
+        Returns
+        -------
+        tuple of int
+        """
+        errors = self.leave_one_out_errors() if errors is None else np.asarray(errors)
+        if errors.shape != (*self.counts.shape, 2):
+            raise ValueError(
+                f"errors must have shape {(*self.counts.shape, 2)}; got {errors.shape}."
+            )
+        total = errors.sum(axis=-1)
+        if np.all(np.isnan(total)):
+            raise ValueError("no shell holds draws; raise n_draws.")
+        cells = np.argwhere(total == np.nanmin(total)).tolist()
+        return tuple(min(cells, key=lambda cell: (sum(cell), abs(cell[0] - cell[1]), cell)))
+
+    def best_noise(self, rates=NOISE_GRID):
+        """Rate of label noise whose mixture of shells has the fewest leave-one-out errors.
+
+        Parameters
+        ----------
+        rates : sequence of float
+
+        Returns
+        -------
+        float
+            Of equals the smallest.
+        """
+        table = self._needed_draws("best_noise").table()
+        table = table[: self.depth[0] + 1, : self.depth[1] + 1]
+        wrong = []
+        for rate in rates:
+            outputs = np.tensordot(self.density(label_noise=rate), table)
+            wrong.append(np.count_nonzero(~(self.space.y * outputs > 0)))
+        return float(rates[int(np.argmin(wrong))])
+
+    def _checked_cell(self, cell):
+        pair = tuple(cell) if np.shape(cell) == (2,) else ()
+        if len(pair) != 2 or not all(
+            isinstance(n, int | np.integer) and 0 <= n <= most
+            for n, most in zip(pair, self.depth, strict=True)
+        ):
+            raise ValueError(
+                f"cell must be a pair (n_minus, n_plus) up to {self.depth}; got {cell!r}."
+            )
+        return int(pair[0]), int(pair[1])
+
+    def _checked_density(self, density):
+        density = np.asarray(density, dtype=np.float64)
+        if density.shape != self.counts.shape or not np.all(density >= 0):
+            raise ValueError(
+                f"density must be a table of numbers >= 0 of shape {self.counts.shape}; got shape "
+                f"{density.shape}."
+            )
+        return density
+
+    def _needed_draws(self, name):
+        if self._draws is None:
+            raise ValueError(f"{name} needs draws, which the published onion does not hold.")
+        return self._draws
+
+
+def check_depth(depth):
+    """Return a depth as a pair of numbers of wrong labels -1 and +1."""
+    pair = (depth, depth) if np.ndim(depth) == 0 else tuple(depth)
+    if len(pair) != 2:
+        raise ValueError(f"depth must be a whole number or a pair of them; got {depth!r}.")
+    for number in pair:
+        check_natural_number("depth", number)
+    return int(pair[0]), int(pair[1])
+
+
+def _error_table(outputs, y):
+    """Errors among labels -1 and +1 (last axis) by outputs (..., n); NaN where outputs are."""
+    wrong = ~(outputs * y > 0)
+    table = np.stack([wrong[..., y < 0].sum(axis=-1), wrong[..., y > 0].sum(axis=-1)], axis=-1)
+    return np.where(np.any(np.isnan(outputs), axis=-1, keepdims=True), np.nan, table)
