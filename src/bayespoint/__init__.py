@@ -2,7 +2,8 @@
 
 from bayespoint import inference, onion, starts
 from bayespoint.classifier import BayesPointClassifier
-from bayespoint.displays import PosteriorDisplay, RiskCoverageDisplay
+from bayespoint.displays import OnionDisplay, PosteriorDisplay, RiskCoverageDisplay
+from bayespoint.onion_classifier import OnionClassifier
 from bayespoint.posterior import Posterior
 from bayespoint.rejection import RejectingClassifier, aurc, risk_coverage_curve
 from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
@@ -10,6 +11,8 @@ from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
 __all__ = [
     "BayesPointClassifier",
     "EmptyVersionSpaceError",
+    "OnionClassifier",
+    "OnionDisplay",
     "Posterior",
     "PosteriorDisplay",
     "RejectingClassifier",

@@ -231,7 +231,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
 
     def _fit(self, X, y, sample_weight):
         """Fit, and return whether Ctrl-C cut it short."""
-        check_parameters(self.get_params(deep=False))
+        check_parameters(self._checked_parameters())
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
         distinct, points = self._training_points(X, y, sample_weight)
@@ -242,8 +242,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         with budget.catching_interrupts(), open_threads(n_threads) as threads:
             problem = self._problem(kernel, distinct, points, threads)
             self._check_feasible(problem, points)
-            method = METHODS[self.inference_]
-            self._draws_, factor = method.draw(
+            self._draws_, factor = self._method().draw(
                 problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
                 budget=budget, threads=threads,
             )  # fmt: skip
@@ -370,11 +369,22 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
         if self.softness == 0:
-            conflicting = contradictions(points, self._class_noise_[points.label] == 0)
+            conflicting = self._contradictions(points)
             if len(conflicting):
                 raise EmptyVersionSpaceError(
                     conflicting, " (equal rows, unequal labels)", "leave them out"
                 )
+
+    def _contradictions(self, points):
+        """Points whose labels no classifier can give them, because equal ones have another."""
+        return contradictions(points, self._class_noise_[points.label] == 0)
+
+    def _method(self):
+        return METHODS[self.inference_]
+
+    def _checked_parameters(self):
+        """Return what `check_parameters` looks at."""
+        return self.get_params(deep=False)
 
     def _held_draws(self, points):
         """Draws of the last fit to add to, or None."""
@@ -439,7 +449,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
 
         def held_out(visited, fold):
-            return METHODS[self.inference_].held_out(
+            return self._method().held_out(
                 problem, visited, n_draws=self.n_draws_, entropy=self._entropy_, fold=fold,
                 budget=budget, threads=rows.threads,
             )  # fmt: skip

@@ -33,22 +33,30 @@ class Draws:
         self.y, self.coef, self.outputs, self.cells = y, coef, outputs, cells
         self.log_weight, self.precision = log_weight, precision
 
-    def table(self):
-        """Sum over draws of weight times output at each point, left out, by shell without it."""
-        shape = self.log_weight.shape
-        total = np.zeros(shape[0] * shape[1] * len(self.y))
+    def weights(self, density):
+        """Weight of each draw for a density by shell, up to a factor."""
+        log_g = self.log_weight[tuple(self.cells.T)]
+        return self._padded(density)[tuple(self.cells.T)] * np.exp(np.min(self.log_weight) - log_g)
+
+    def sums(self, shape):
+        """Sums over draws, by shell without the point: of weights, and of weighted outputs at it.
+
+        Two arrays of shape (*shape, m).
+        """
+        deep, m = self.log_weight.shape, len(self.y)
+        weights, outputs = np.zeros((2, deep[0] * deep[1] * m))
         for part in self._parts():
-            index = np.ravel_multi_index(tuple(np.moveaxis(part.cells, -1, 0)), shape)
-            index = index * len(self.y) + np.arange(len(self.y))
+            index = np.ravel_multi_index(tuple(np.moveaxis(part.cells, -1, 0)), deep)
+            index = (index * m + np.arange(m)).ravel()
             values = part.weight * part.outputs
-            total += np.bincount(index.ravel(), values.ravel(), minlength=len(total))
-        return total.reshape(*shape, len(self.y))
+            weights += np.bincount(index, part.weight.ravel(), minlength=len(weights))
+            outputs += np.bincount(index, values.ravel(), minlength=len(outputs))
+        table = slice(shape[0]), slice(shape[1])
+        return weights.reshape(*deep, m)[table], outputs.reshape(*deep, m)[table]
 
     def outputs_of(self, density):
         """Output of the unit centre at each point, left out, for a density by shell."""
-        padded = np.zeros(self.log_weight.shape)
-        padded[: density.shape[0], : density.shape[1]] = density
-        m = len(self.y)
+        padded, m = self._padded(density), len(self.y)
         output, beyond = np.zeros(m), np.zeros(m)
         mean, mean_outputs = np.zeros((m, m)), np.zeros((m, m))
         for part in self._parts():
@@ -60,6 +68,11 @@ class Draws:
             beyond += np.sum(weight * part.beyond, axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return output / np.sqrt(np.sum(mean * mean_outputs, axis=1) - beyond**2)
+
+    def _padded(self, density):
+        padded = np.zeros(self.log_weight.shape)
+        padded[: density.shape[0], : density.shape[1]] = density
+        return padded
 
     def _parts(self):
         n = max(1, BLOCK // len(self.y))

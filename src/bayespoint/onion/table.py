@@ -22,6 +22,8 @@ class Onion:
         Largest numbers of wrong labels -1 and +1 in the table.
     centres : ndarray of shape (n_minus + 1, n_plus + 1, m)
         Coefficients of the unit mass centre of each shell; NaN where no draw fell.
+    means : ndarray of shape (n_minus + 1, n_plus + 1, m)
+        Mean of the unit vectors in each shell, not of unit length.
     centre_errors : ndarray of shape (n_minus + 1, n_plus + 1)
         Monte-Carlo standard errors of the centres, angles in radians; NaN as published.
     counts : ndarray of shape (n_minus + 1, n_plus + 1)
@@ -54,7 +56,7 @@ class Onion:
         missing = np.full(counts.shape, np.nan)
         self.centre_errors = missing if centre_errors is None else centre_errors
         self.log_volume_errors = missing if log_volume_errors is None else log_volume_errors
-        self._means, self._draws = means, draws
+        self.means, self._draws = means, draws
         self.centres = np.full_like(means, np.nan)
         for cell in np.argwhere(counts):
             mean = means[tuple(cell)]
@@ -83,6 +85,27 @@ class Onion:
             raise ValueError(f"no draw fell into shell {cell}; raise n_draws.")
         return Posterior(draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space)
 
+    def resample(self, density, n_draws, rng):
+        """Draws of a mixture of shells, with replacement.
+
+        Parameters
+        ----------
+        density : array-like of shape (n_minus + 1, n_plus + 1)
+            Weight per volume of each shell.
+        n_draws : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        Posterior
+        """
+        draws = self._needed_draws("resample")
+        weight = draws.weights(self._checked_density(density))
+        if not np.any(weight):
+            raise ValueError("density gives no weight to a shell that holds draws.")
+        chosen = rng.choice(len(weight), n_draws, p=weight / weight.sum())
+        return Posterior(draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space)
+
     def density(self, *, cell=None, label_noise=None):
         """Table of weights per volume: of one shell, or of the posterior of noisy labels.
 
@@ -104,11 +127,7 @@ class Onion:
         if cell is not None:
             density[self._checked_cell(cell)] = 1.0
             return density
-        rates = np.broadcast_to(np.asarray(label_noise, dtype=np.float64), (2,))
-        if not np.all((rates >= 0) & (rates < 0.5)):
-            raise ValueError(f"label_noise must be in [0, 0.5); got {label_noise!r}.")
-        odds = rates / (1 - rates)
-        return np.outer(*(o ** np.arange(n) for o, n in zip(odds, density.shape, strict=True)))
+        return noise_density(label_noise, density.shape)
 
     def combine(self, density):
         """Coefficients of the unit mass centre of several shells.
@@ -126,7 +145,7 @@ class Onion:
         chosen = weight > 0
         if not np.any(chosen):
             raise ValueError("density gives no weight to a shell that holds draws.")
-        mean = weight[chosen] @ self._means[chosen]
+        mean = weight[chosen] @ self.means[chosen]
         return mean / self.space.norm(mean)
 
     def errors(self, cross, y):
@@ -152,7 +171,7 @@ class Onion:
             )
         if not np.all(np.isin(y, (-1, 1))):
             raise ValueError(f"y must hold labels -1 or +1; got {np.unique(y)[:5].tolist()}.")
-        return _error_table(self.centres @ cross.T, y)
+        return error_table(self.centres @ cross.T, y)
 
     def leave_one_out(self, density):
         """Leave-one-out outputs of the centre of a mixture of shells, without sampling again.
@@ -171,6 +190,17 @@ class Onion:
         draws = self._needed_draws("leave_one_out")
         return draws.outputs_of(self._checked_density(density))
 
+    def leave_one_out_sums(self):
+        """Sums over draws by shell without a point: of weights, and of weighted outputs at it.
+
+        From these come leave-one-out outputs of any mixture, up to the length of the centre.
+
+        Returns
+        -------
+        weights, outputs : ndarray of shape (n_minus + 1, n_plus + 1, m)
+        """
+        return self._needed_draws("leave_one_out_sums").sums(self.counts.shape)
+
     def leave_one_out_errors(self):
         """Table of leave-one-out errors on the training points, without sampling again.
 
@@ -179,9 +209,8 @@ class Onion:
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among labels -1 and among labels +1; NaN where no draw fell.
         """
-        table = self._needed_draws("leave_one_out_errors").table()
-        table = table[: self.depth[0] + 1, : self.depth[1] + 1]
-        return _error_table(np.where(self.counts[..., None] > 0, table, np.nan), self.space.y)
+        _, outputs = self.leave_one_out_sums()
+        return error_table(np.where(self.counts[..., None] > 0, outputs, np.nan), self.space.y)
 
     def best_cell(self, errors=None):
         """Shell with the fewest errors; of equals the one with the fewest training errors.
@@ -200,11 +229,7 @@ class Onion:
             raise ValueError(
                 f"errors must have shape {(*self.counts.shape, 2)}; got {errors.shape}."
             )
-        total = errors.sum(axis=-1)
-        if np.all(np.isnan(total)):
-            raise ValueError("no shell holds draws; raise n_draws.")
-        cells = np.argwhere(total == np.nanmin(total)).tolist()
-        return tuple(min(cells, key=lambda cell: (sum(cell), abs(cell[0] - cell[1]), cell)))
+        return best_cell(errors)
 
     def best_noise(self, rates=NOISE_GRID):
         """Rate of label noise whose mixture of shells has the fewest leave-one-out errors.
@@ -218,13 +243,8 @@ class Onion:
         float
             Of equals the smallest.
         """
-        table = self._needed_draws("best_noise").table()
-        table = table[: self.depth[0] + 1, : self.depth[1] + 1]
-        wrong = []
-        for rate in rates:
-            outputs = np.tensordot(self.density(label_noise=rate), table)
-            wrong.append(np.count_nonzero(~(self.space.y * outputs > 0)))
-        return float(rates[int(np.argmin(wrong))])
+        _, outputs = self.leave_one_out_sums()
+        return best_noise(outputs, self.space.y, rates)
 
     def _checked_cell(self, cell):
         pair = tuple(cell) if np.shape(cell) == (2,) else ()
@@ -262,7 +282,37 @@ def check_depth(depth):
     return int(pair[0]), int(pair[1])
 
 
-def _error_table(outputs, y):
+def noise_density(label_noise, shape):
+    """Weight per volume of shells if labels are wrong with a rate, or with one for each class."""
+    try:
+        rates = np.broadcast_to(np.asarray(label_noise, dtype=np.float64), (2,))
+    except (TypeError, ValueError):
+        rates = np.array([np.nan])
+    if not np.all((rates >= 0) & (rates < 0.5)):
+        raise ValueError(f"label_noise must be in [0, 0.5), one or a pair; got {label_noise!r}.")
+    odds = rates / (1 - rates)
+    return np.outer(*(o ** np.arange(n) for o, n in zip(odds, shape, strict=True)))
+
+
+def best_cell(errors):
+    """Shell with the fewest errors; of equals the one with the fewest training errors."""
+    total = errors.sum(axis=-1)
+    if np.all(np.isnan(total)):
+        raise ValueError("no shell holds draws; raise n_draws.")
+    cells = np.argwhere(total == np.nanmin(total)).tolist()
+    return tuple(min(cells, key=lambda cell: (sum(cell), abs(cell[0] - cell[1]), cell)))
+
+
+def best_noise(outputs, y, rates=NOISE_GRID):
+    """Rate with the fewest errors, the smallest of equals, by leave-one-out outputs of shells."""
+    wrong = []
+    for rate in rates:
+        mixed = np.tensordot(noise_density(rate, outputs.shape[:2]), outputs)
+        wrong.append(np.count_nonzero(~(y * mixed > 0)))
+    return float(rates[int(np.argmin(wrong))])
+
+
+def error_table(outputs, y):
     """Errors among labels -1 and +1 (last axis) by outputs (..., n); NaN where outputs are."""
     wrong = ~(outputs * y > 0)
     table = np.stack([wrong[..., y < 0].sum(axis=-1), wrong[..., y > 0].sum(axis=-1)], axis=-1)

@@ -1,0 +1,175 @@
+"""Picture of the errors of every shell of an onion."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayespoint.displays.style import LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint.onion import Onion
+from bayespoint.onion_classifier import OnionClassifier
+from bayespoint.rejection import unwrapped
+
+# From light to dark with the errors, in one hue that all eyes order alike.
+COLOUR_MAP = "Blues"
+
+# Cells darker than this share of the range have white text.
+DARK = 0.6
+
+CELL_INCHES = (1.0, 0.72)
+FRAME_INCHES = (2.6, 1.3)
+
+
+class OnionDisplay:
+    """Table of errors by the training errors allowed, as R&M's table 18.1.
+
+    Make one with :meth:`from_estimator` or :meth:`from_onion`.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_minus + 1, n_plus + 1, 2)
+        Errors among labels -1 and among labels +1 of each shell; NaN for shells without draws.
+    chosen : tuple of int, default=None
+        A shell to be framed.
+    name : str, default="Errors"
+        What errors these are.
+    classes : sequence of two, default=(-1, 1)
+        Names of the classes.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+    text_ : ndarray of matplotlib Text
+        Total and, in brackets, errors of the two classes.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from bayespoint import OnionClassifier, OnionDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> clf = OnionClassifier(depth=2, n_draws=2000, random_state=0).fit(X[::3], y[::3])
+    >>> display = OnionDisplay.from_estimator(clf, X[1::3], y[1::3])
+    >>> display.ax_.get_xlabel()
+    'Training errors allowed, class 1'
+    """
+
+    def __init__(self, *, errors, chosen=None, name="Errors", classes=(-1, 1)):
+        self.errors = np.asarray(errors, dtype=float)
+        if self.errors.ndim != 3 or self.errors.shape[2] != 2:
+            raise ValueError(
+                f"errors must have shape (n_minus + 1, n_plus + 1, 2); got {self.errors.shape}."
+            )
+        self.chosen = chosen
+        self.name = name
+        self.classes = classes
+
+    def plot(self, ax=None):
+        """Draw the table on `ax` (default: a new figure)."""
+        rows, columns = self.errors.shape[:2]
+        if ax is None:
+            size = (
+                FRAME_INCHES[0] + CELL_INCHES[0] * columns,
+                FRAME_INCHES[1] + CELL_INCHES[1] * rows,
+            )
+            plt = pyplot("OnionDisplay")
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        total = self.errors.sum(axis=2)
+        self.image_ = ax.imshow(total, cmap=COLOUR_MAP, aspect="auto")
+        low, high = self.image_.get_clim()
+        self.text_ = np.empty((rows, columns), dtype=object)
+        for cell in np.ndindex(rows, columns):
+            dark = np.isfinite(total[cell]) and total[cell] > low + DARK * (high - low)
+            self.text_[cell] = ax.text(
+                cell[1], cell[0], _words(self.errors[cell]), ha="center", va="center",
+                fontsize=TEXT_SIZE, color="white" if dark else "black",
+            )  # fmt: skip
+        if self.chosen is not None:
+            self._frame(ax)
+        ax.set_xticks(range(columns))
+        ax.set_yticks(range(rows))
+        ax.tick_params(labelsize=TEXT_SIZE)
+        ax.set_xlabel(f"Training errors allowed, class {self.classes[1]}", fontsize=LABEL_SIZE)
+        ax.set_ylabel(f"Training errors allowed, class {self.classes[0]}", fontsize=LABEL_SIZE)
+        bar = ax.figure.colorbar(self.image_, ax=ax)
+        bar.set_label(
+            f"{self.name}\n(in brackets: class {self.classes[0]}, class {self.classes[1]})",
+            fontsize=TEXT_SIZE,
+        )
+        bar.ax.tick_params(labelsize=TEXT_SIZE)
+        bar.ax.yaxis.get_major_locator().set_params(integer=True)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _frame(self, ax):
+        from matplotlib.patches import Rectangle
+
+        row, column = self.chosen
+        corner = (column - 0.46, row - 0.46)
+        ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=VERMILION, linewidth=3))
+
+    @classmethod
+    def from_estimator(cls, estimator, X=None, y=None, *, ax=None):
+        """Draw the errors of every shell of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : OnionClassifier
+            Fitted, or a pipeline that ends in one. Its shell is framed if it decides by one.
+        X, y : array-like, optional
+            Inputs and true labels. Default: the leave-one-out errors of the fit.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        OnionDisplay
+            With the table drawn.
+        """
+        check_is_fitted(estimator)
+        if (X is None) != (y is None):
+            raise ValueError("give both X and y, or neither for the leave-one-out errors.")
+        last, X = (unwrapped(estimator), None) if X is None else unwrapped(estimator, X)
+        if not isinstance(last, OnionClassifier):
+            raise ValueError(f"estimator must be an OnionClassifier; got {type(last).__name__}.")
+        errors = last.loo_errors_ if X is None else last.error_table(X, y)
+        return cls(
+            errors=errors, chosen=last.shells_ if isinstance(last.shells_, tuple) else None,
+            name="Leave-one-out errors" if X is None else f"Errors on {len(y)} test points",
+            classes=last.classes_.tolist(),
+        ).plot(ax)  # fmt: skip
+
+    @classmethod
+    def from_onion(cls, onion, cross=None, y=None, *, ax=None):
+        """Draw the errors of every shell of an `Onion`.
+
+        Parameters
+        ----------
+        onion : Onion
+        cross, y : array-like, optional
+            Kernel values of new points and training points, and the new points' labels. Default:
+            leave-one-out errors, whose best shell is framed.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        OnionDisplay
+            With the table drawn.
+        """
+        if not isinstance(onion, Onion):
+            raise ValueError(f"onion must be an Onion; got {type(onion).__name__}.")
+        if (cross is None) != (y is None):
+            raise ValueError("give both cross and y, or neither for the leave-one-out errors.")
+        if cross is not None:
+            name = f"Errors on {len(y)} test points"
+            return cls(errors=onion.errors(cross, y), name=name).plot(ax)
+        errors = onion.leave_one_out_errors()
+        chosen = onion.best_cell(errors)
+        return cls(errors=errors, chosen=chosen, name="Leave-one-out errors").plot(ax)
+
+
+def _words(errors):
+    """Total and its split, as in the paper."""
+    if np.any(np.isnan(errors)):
+        return "–"
+    return f"{errors.sum():.0f}\n({errors[0]:.0f}, {errors[1]:.0f})"
