@@ -1,0 +1,257 @@
+"""The onion from an estimator: what it chooses, what it keeps, and what it refuses."""
+
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayespoint import BayesPointClassifier, OnionClassifier, OnionDisplay, VersionSpace, onion
+
+GAMMA = 0.5
+
+
+def make_data(n=60, seed=0, flipped=3, n_classes=2):
+    """Two features, a curved boundary, and some labels turned round."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    score = X[:, 0] + 0.7 * X[:, 1] ** 2 - 0.5
+    y = np.digitize(score, np.quantile(score, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    y[rng.permutation(n)[:flipped]] = 0
+    return X, y
+
+
+def fitted(**options):
+    X, y = make_data()
+    settings = {"gamma": GAMMA, "depth": 2, "n_draws": 2000, "random_state": 0} | options
+    return OnionClassifier(**settings).fit(X, y)
+
+
+def test_its_table_is_that_of_sample_onion():
+    X, y = make_data()
+    clf = fitted(n_draws=10_000)
+    K = (rbf_kernel(X, gamma=GAMMA) + 1) / 2
+    table = onion.sample_onion(VersionSpace(K, 2 * y - 1, 0.1), 2, 10_000, random_state=1)
+    assert_allclose(clf.log_volume_, table.log_volume, atol=0.5)
+    assert clf.counts_.sum() <= 10_000
+    X_new, y_new = make_data(seed=1, n=300)
+    ours = clf.error_table(X_new, y_new).sum(axis=2)
+    cross = (rbf_kernel(X_new, X, gamma=GAMMA) + 1) / 2
+    assert np.abs(ours - table.errors(cross, 2 * y_new - 1).sum(axis=2)).max() <= 15
+
+
+@pytest.mark.parametrize("shells", ["noise", "best", (0, 1), 0.05])
+def test_other_shells_of_the_same_run_decide_as_if_asked_for_at_once(shells):
+    X_new, _ = make_data(seed=1)
+    asked, changed = fitted(shells=shells), fitted(shells=(2, 2)).with_shells(shells)
+    assert changed.shells_ == asked.shells_
+    assert_allclose(changed.dual_coef_, asked.dual_coef_, rtol=1e-10)
+    assert_allclose(changed.predict_proba(X_new), asked.predict_proba(X_new), rtol=1e-6)
+    assert changed.shells == shells
+
+
+def test_changing_shells_leaves_the_first_classifier_as_it_was():
+    clf = fitted(shells=(0, 0))
+    before = pickle.dumps(clf)
+    clf.with_shells((2, 1))
+    assert pickle.dumps(clf) == before
+
+
+def test_a_shell_decides_by_its_centre():
+    clf = fitted(shells=(1, 2))
+    assert clf.shells_ == (1, 2)
+    assert_allclose(clf.dual_coef_[0], clf.centres_[1, 2], rtol=1e-10)
+
+
+def test_the_best_shell_has_the_fewest_leave_one_out_errors():
+    clf = fitted(shells="best")
+    assert clf.loo_errors_[clf.shells_].sum() == np.nanmin(clf.loo_errors_.sum(axis=2))
+
+
+def test_with_one_shell_and_no_errors_it_is_the_bayes_point_machine():
+    X, y = make_data()
+    clf = fitted(depth=0, shells=(0, 0), n_draws=8000)
+    bpm = BayesPointClassifier(
+        gamma=GAMMA, inference="billiard", decision="bayes_point", n_draws=4000, random_state=1
+    ).fit(X, y)
+    cosine = clf.dual_coef_[0] @ (
+        ((rbf_kernel(X, gamma=GAMMA) + 1) / 2 + 0.1 * np.eye(len(X)))[
+            np.ix_(clf.support_, bpm.support_)
+        ]
+        @ bpm.dual_coef_[0]
+    )
+    assert cosine > 0.995
+
+
+def test_the_committee_agrees_with_the_centre():
+    X_new, _ = make_data(seed=1, n=200)
+    clf = fitted()
+    votes = clf.sample_proba(X_new, n_samples=200, random_state=0)[:, :, 1].mean(axis=0)
+    assert np.mean((votes > 0.5) == (clf.predict(X_new) == 1)) > 0.9
+    with pytest.raises(ValueError, match="holds no draws"):
+        clf.with_shells("best").sample_proba(X_new)
+
+
+def test_contradictory_copies_are_no_obstacle():
+    X, y = make_data(flipped=0)
+    X, y = np.vstack([X, X[:1]]), np.append(y, 1 - y[0])
+    clf = OnionClassifier(
+        gamma=GAMMA, softness=0.0, depth=2, n_draws=2000, random_state=0
+    ).fit(X, y)  # fmt: skip
+    assert clf.counts_[0, 0] == 0
+    assert np.isnan(clf.loo_errors_[0, 0]).all()
+    assert clf.counts_.sum() > 0
+    assert clf.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="no draw fell into the shells"):
+        clf.with_shells((0, 0))
+
+
+def test_seeds_and_threads():
+    one, two = fitted(n_jobs=1), fitted(n_jobs=2)
+    assert_array_equal(one.dual_coef_, two.dual_coef_)
+    assert np.any(fitted(random_state=1).dual_coef_ != one.dual_coef_)
+
+
+def test_a_copy_that_was_pickled_decides_alike():
+    X_new, _ = make_data(seed=1)
+    clf = fitted()
+    again = pickle.loads(pickle.dumps(clf))
+    assert_array_equal(again.predict_proba(X_new), clf.predict_proba(X_new))
+    assert again.with_shells((0, 0)).shells_ == (0, 0)
+
+
+def test_a_precomputed_kernel_decides_as_the_kernel_it_comes_from():
+    X, y = make_data()
+    X_new, _ = make_data(seed=1)
+    K, cross = rbf_kernel(X, gamma=GAMMA), rbf_kernel(X_new, X, gamma=GAMMA)
+    given = OnionClassifier("precomputed", depth=1, n_draws=8000, random_state=0).fit(K, y)
+    by_name = OnionClassifier(gamma=GAMMA, depth=1, n_draws=8000, random_state=0).fit(X, y)
+    difference = given.decision_function(cross) - by_name.decision_function(X_new)
+    assert np.abs(difference).max() < 0.1
+
+
+def test_more_than_two_classes_are_refused_with_the_remedy():
+    X, y = make_data(n_classes=3)
+    clf = OnionClassifier(gamma=GAMMA, depth=1, n_draws=400, random_state=0)
+    with pytest.raises(ValueError, match="OneVsRestClassifier"):
+        clf.fit(X, y)
+    assert OneVsRestClassifier(clf).fit(X, y).score(X, y) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("depth", -1, "depth must be a whole number >= 0"),
+        ("depth", 1.5, "depth must be a whole number"),
+        ("depth", (1, 2, 3), "depth must be a whole number or a pair"),
+        ("shells", "all", "shells must be 'noise', 'best', a pair"),
+        ("shells", (3, 0), r"up to \(2, 2\)"),
+        ("shells", 0.5, r"a rate in \[0, 0.5\)"),
+        ("shells", None, "shells must be"),
+        ("n_draws", 0, "n_draws must be a whole number"),
+        ("softness", -1, "softness must be"),
+        ("cache_size", 0.01, "Raise cache_size or lower n_draws"),
+        ("kernel", "cosine", "kernel must be one of"),
+    ],
+)
+def test_a_wrong_argument_is_one_error_that_names_it(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(**{name: value})
+
+
+def test_data_that_no_shell_fits_are_an_error_with_the_remedy():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 1)), rng.integers(2, size=80)
+    clf = OnionClassifier("linear", softness=0.0, depth=1, n_draws=100, random_state=0)
+    with pytest.raises(ValueError, match="found no classifier that makes at most"):
+        clf.fit(X, y)
+
+
+def test_the_error_table_checks_its_labels():
+    X, y = make_data()
+    with pytest.raises(ValueError, match="y must hold one label"):
+        fitted().error_table(X, y + 1)
+    with pytest.raises(ValueError, match="y must hold one label"):
+        fitted().error_table(X, y[:-1])
+
+
+def test_time_and_interruption_leave_a_usable_fit():
+    X, y = make_data()
+    clf = OnionClassifier(gamma=GAMMA, depth=1, n_draws=10**6, max_time=0.5, random_state=0)
+    assert clf.fit(X, y).score(X, y) > 0.8
+    clf = OnionClassifier(gamma=GAMMA, depth=1, n_draws=10**6, random_state=0)
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+    finally:
+        timer.cancel()
+    assert clf.score(X, y) > 0.8
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+@pytest.fixture
+def plt():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    yield plt
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("plt")
+def test_the_picture_shows_the_table():
+    X_new, y_new = make_data(seed=1)
+    clf = fitted(shells=(1, 0))
+    display = OnionDisplay.from_estimator(clf, X_new, y_new)
+    errors = clf.error_table(X_new, y_new)
+    for cell in np.ndindex(3, 3):
+        minus, plus = errors[cell]
+        assert display.text_[cell].get_text() == f"{minus + plus:.0f}\n({minus:.0f}, {plus:.0f})"
+        assert display.text_[cell].get_position() == (cell[1], cell[0])
+    assert_array_equal(display.image_.get_array(), errors.sum(axis=2))
+    assert display.ax_.get_xlabel() == "Training errors allowed, class 1"
+    assert display.ax_.get_ylabel() == "Training errors allowed, class 0"
+    (frame,) = display.ax_.patches
+    assert_allclose(np.add(frame.get_xy(), 0.46), (0, 1))
+
+
+def test_without_data_it_shows_leave_one_out_errors(plt):
+    X, y = make_data()
+    pipe = make_pipeline(StandardScaler(), OnionClassifier(depth=1, n_draws=500, random_state=0))
+    display = OnionDisplay.from_estimator(pipe.fit(X, y))
+    assert_array_equal(display.errors, pipe[-1].loo_errors_)
+    assert not display.ax_.patches  # all shells decide
+    table = onion.sample_onion(VersionSpace(np.eye(4), [1, 1, -1, -1]), 1, 500, random_state=0)
+    display = OnionDisplay.from_onion(table)
+    assert_array_equal(display.errors, table.leave_one_out_errors())
+    cross, labels = np.eye(4), [1, 1, -1, -1]
+    display = OnionDisplay.from_onion(table, cross, labels, ax=plt.subplots()[1])
+    assert display.errors[0, 0].sum() == 0
+
+
+@pytest.mark.usefixtures("plt")
+def test_a_shell_without_draws_is_a_dash():
+    errors = np.ones((2, 2, 2))
+    errors[0, 1] = np.nan
+    assert OnionDisplay(errors=errors).plot().text_[0, 1].get_text() == "–"
+
+
+@pytest.mark.usefixtures("plt")
+def test_the_picture_refuses_what_it_cannot_draw():
+    X, y = make_data()
+    with pytest.raises(ValueError, match="give both X and y"):
+        OnionDisplay.from_estimator(fitted(), X)
+    with pytest.raises(ValueError, match="must be an OnionClassifier; got BayesPointClassifier"):
+        OnionDisplay.from_estimator(BayesPointClassifier(n_draws=2).fit(X, y), X, y)
+    with pytest.raises(ValueError, match="errors must have shape"):
+        OnionDisplay(errors=np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="must be an Onion"):
+        OnionDisplay.from_onion(fitted())
