@@ -1,4 +1,4 @@
-"""Draw the pictures of the sampling guide: run its Python blocks, save the displays they make.
+"""Draw the pictures of the guides: run their Python blocks, save the displays they make.
 
 Usage: python docs/figures.py
 """
@@ -9,21 +9,25 @@ from pathlib import Path
 import matplotlib
 
 DOCS = Path(__file__).resolve().parent
-PAGE = DOCS / "guides" / "sampling.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# From the names of displays on the page to files.
-PICTURES = {"on_sphere": "sphere.png", "by_chain": "trace.png"}
+# By page, from the names of displays on it to files.
+PICTURES = {
+    "sampling": {"on_sphere": "sphere.png", "by_chain": "trace.png"},
+    "onion": {"table": "onion.png"},
+}
 
 
 def main():
     matplotlib.use("Agg")
-    names: dict = {}
-    for code in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        exec(compile(code, str(PAGE), "exec"), names)
-    for name, file in PICTURES.items():
-        figure = names[name].figure_
-        figure.savefig(DOCS / "_static" / file, dpi=100, pil_kwargs={"optimize": True})
+    for guide, files in PICTURES.items():
+        page = DOCS / "guides" / f"{guide}.md"
+        names: dict = {}
+        for code in BLOCK.findall(page.read_text(encoding="utf-8")):
+            exec(compile(code, str(page), "exec"), names)
+        for name, file in files.items():
+            figure = names[name].figure_
+            figure.savefig(DOCS / "_static" / file, dpi=100, pil_kwargs={"optimize": True})
 
 
 if __name__ == "__main__":
