@@ -11,8 +11,8 @@ from scipy.stats import rankdata
 from thresholds import compare_means, two_stage
 
 from bayespoint import diagnostics
+from bayespoint.chains import UNMIXED, UNMIXED_DRAWS
 from bayespoint.diagnostics import ess, mcse_mean, rhat
-from bayespoint.inference.billiard import UNMIXED, UNMIXED_DRAWS
 
 STATISTICS = {
     "bulk": ess,

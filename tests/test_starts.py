@@ -9,9 +9,9 @@ from thresholds import compare_means
 
 from bayespoint import VersionSpace
 from bayespoint.budget import Budget
+from bayespoint.chains import starts_of
 from bayespoint.decisions import label_odds
 from bayespoint.factor import Factor, factorise
-from bayespoint.inference.billiard import starts_of
 from bayespoint.starts import (
     SPREADS,
     direct_starts,

@@ -78,6 +78,8 @@ class Balls:
         Events of the first ball whose positions are recorded.
     """
 
+    has_path = True  # positions between draws count, too
+
     def __init__(self, table, start, seed, n_path=0):
         from bayespoint._kernels.billiard_loop import CURSOR_SIZE, RANDOM
 
@@ -192,12 +194,10 @@ class Balls:
 
     def _fly(self, balls, n_flights, thin, travel, budget, threads):
         from bayespoint._kernels.billiard_loop import (
-            CHUNK,
             FLIGHT,
             IN_FLIGHT,
             WRONG_MINUS,
             WRONG_PLUS,
-            fly,
         )
 
         m, rank = self.P.shape[1], self.table.factor.rank
@@ -220,32 +220,42 @@ class Balls:
         )  # fmt: skip
         self.cursor[balls, FLIGHT] = 0
         self.cursor[balls, IN_FLIGHT] = 0
-        table, rows = self.table, self.table.rows
         self.cursor[np.ix_(balls, (WRONG_MINUS, WRONG_PLUS))] = wrong_labels(
-            table.label[balls], self.side[balls]
+            self.table.label[balls], self.side[balls]
         )
-        no_path = np.zeros((0, m))
-        max_events = max(1, int(EVENT_WORK / m))
 
         def one(k):
             b = balls[k]
-            cotangents = np.empty(CHUNK)
+            draws = flown.outputs[k], flown.coef[k], flown.white[k]
+            advance = self._mover(b, travels[k], directions[k], white[k], n_flights, thin, draws)
             while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
-                fly(
-                    rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
-                    table.label[b], table.pass_rate[b], self.change, table.log_weight, travels[k],
-                    n_flights, thin, max_events, directions[k], white[k], self.side[b], self.P[b],
-                    self.Q[b], self.coef_p[b], self.coef_q[b], self.white_p[b], self.white_q[b],
-                    self.kicks[b], self.ends_coef[b], self.ends_white[b], self.angle[b],
-                    self.cursor[b], cotangents, flown.outputs[k], flown.coef[k], flown.white[k],
-                    no_path if b else self.path,
-                )  # fmt: skip
+                advance()
             flown.n_done[k] = self.cursor[b, FLIGHT]
 
         begun = time.perf_counter()
         threads.each(one, range(len(balls)))
         self.seconds += time.perf_counter() - begun
         return flown
+
+    def _mover(self, b, travels, directions, white, n_flights, thin, draws):
+        """Return what flies ball ``b`` for some 30 ms when called."""
+        from bayespoint._kernels.billiard_loop import CHUNK, fly
+
+        table, rows, m = self.table, self.table.rows, self.P.shape[1]
+        cotangents, no_path = np.empty(CHUNK), np.zeros((0, m))
+        max_events = max(1, int(EVENT_WORK / m))
+
+        def advance():
+            fly(
+                rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
+                table.label[b], table.pass_rate[b], self.change, table.log_weight, travels,
+                n_flights, thin, max_events, directions, white, self.side[b], self.P[b], self.Q[b],
+                self.coef_p[b], self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b],
+                self.ends_coef[b], self.ends_white[b], self.angle[b], self.cursor[b], cotangents,
+                *draws, no_path if b else self.path,
+            )  # fmt: skip
+
+        return advance
 
     def _settle(self, flown, before, n_flights, thin, travel, budget, threads):
         """Recompute positions from coefficients; fly balls again that rounding led astray.
@@ -428,9 +438,9 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
             break
         flights.add(*step)
         whole, radians = step[0].shape[1] * thin == n_flights, step[0].shape[1] * thin * travel
-        if whole:
+        if whole and balls.has_path:
             flights.add_batch(balls.kicks.copy(), balls.kicks + balls.ends(), radians)
-        elif not flights.path:  # time was up in mid-flight: what the draws tell
+        elif not flights.path or not balls.has_path:  # what the draws tell
             flights.add_batch(0.0 * balls.kicks, step[0].sum(axis=1) * thin * travel, radians)
         pace.add(n_flights, total)
         if enough is not None and enough(flights):

@@ -12,10 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint.billiards import TRAVEL, Balls, Table, run
-from bayespoint.ensemble import Ensemble
-from bayespoint.factor import factorise
-from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
-from bayespoint.inference.billiard import (
+from bayespoint.chains import (
     BURN_IN,
     BURN_IN_NOISY,
     mixing,
@@ -23,6 +20,10 @@ from bayespoint.inference.billiard import (
     starts_of,
     warn_if_unmixed,
 )
+from bayespoint.ensemble import Ensemble
+from bayespoint.factor import factorise
+from bayespoint.gibbs import Walkers
+from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
 from bayespoint.perceptrons import (
     conflict_check,
     perceptron_draws,
@@ -133,6 +134,7 @@ class Billiards:
     """The exact billiard: draws of the posterior of clean or noisy labels."""
 
     name = "billiard"
+    kind: type = Balls
 
     @staticmethod
     def needed_bytes(n_points, itemsize):
@@ -147,7 +149,7 @@ class Billiards:
         )
         n_new = state["info"]["n_draws"]
         if not budget.interrupted and factor is not None and (n_new or not state["finished"]):
-            warn_if_unmixed(n_new, state["info"]["rhat"])
+            warn_if_unmixed(cls.name, n_new, state["info"]["rhat"])
         return state, factor
 
     @classmethod
@@ -162,7 +164,7 @@ class Billiards:
         thin = THIN_NOISY if noisy else 1
         burn_in = (BURN_IN_NOISY if noisy else BURN_IN) if held is None else 0
         start = cls._starts(problem, factor, n_chains, entropy, budget) if held is None else None
-        balls = Balls(
+        balls = cls.kind(
             cls._table(problem, factor, n_chains), held["last"] if held else start,
             np.random.SeedSequence(entropy, spawn_key=(2, n_held)),
         )  # fmt: skip
@@ -265,6 +267,13 @@ class Billiards:
         return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
 
 
+class Gibbs(Billiards):
+    """The kernel Gibbs sampler: the same posterior, in steps of any length."""
+
+    name = "gibbs"
+    kind = Walkers
+
+
 def _kick_centres(problem, kicks, machines):
     """Bayes points from the kicks, and their errors; zero and infinite where there were none."""
     outputs = outputs_of(problem.rows, problem.ridge, kicks)
@@ -275,4 +284,4 @@ def _kick_centres(problem, kicks, machines):
     return centres, errors
 
 
-METHODS = {method.name: method for method in (Perceptrons, Billiards)}
+METHODS = {method.name: method for method in (Perceptrons, Billiards, Gibbs)}

@@ -1,4 +1,6 @@
-"""The exact billiard: great-circle flights, O(m) an event.
+"""The exact billiard and the kernel Gibbs sampler: moves on great circles.
+
+A bounce costs O(m), a Gibbs step O(m log m) for the order of its crossings.
 
 Position w and direction v are kept in a frame that turns with the flight,
 
@@ -278,6 +280,115 @@ def fly(
             make_unit(white_p)
             set_outputs(P, white_p, basis)
         cursor[IN_FLIGHT] = 0
+        cursor[FLIGHT] += 1
+        if cursor[FLIGHT] % thin == 0:
+            draw = cursor[FLIGHT] // thin - 1
+            draws_output[draw] = P
+            draws_coef[draw] = coef_p
+            draws_white[draw] = white_p
+
+
+@jit
+def crossing_angle(P, Q, label, odds, places, changes, cursor):
+    """Draw an angle on the great circle w cos t + v sin t, -pi < t <= pi, from the posterior.
+
+    Output j changes sign where tan t = -P_j / Q_j, once on each half of the circle, and the
+    log-posterior then falls by the log-odds of its label, or rises if it was wrong. Walls of sure
+    labels (infinite log-odds) bound the arc; between two of them there is nothing to sort.
+    """
+    low, high, n = -math.pi, math.pi, 0
+    for j in range(P.size):
+        place = math.atan2(-P[j], Q[j])
+        if place <= 0:
+            place += math.pi
+        if odds[j] == math.inf:
+            high, low = min(high, place), max(low, place - math.pi)
+        elif odds[j] > 0:
+            change = odds[j] if P[j] * label[j] > 0 else -odds[j]
+            places[n], places[n + 1] = place, place - math.pi
+            changes[n], changes[n + 1] = change, change
+            n += 2
+    if n == 0:
+        return low + (high - low) * uniform(cursor)
+    order = np.argsort(places[:n])
+    return _from_intervals(places, changes, order, low, high, cursor)
+
+
+@jit
+def _from_intervals(places, changes, order, low, high, cursor):
+    """Draw an interval between neighbouring places by length and density, then a place in it."""
+    n = order.size
+    here = 0  # number of the interval that holds the present position
+    while here < n and places[order[here]] < 0:
+        here += 1
+    energy = np.empty(n + 1)
+    energy[here] = 0.0
+    for k in range(here, n):
+        energy[k + 1] = energy[k] + changes[order[k]]
+    for k in range(here - 1, -1, -1):
+        energy[k] = energy[k + 1] + changes[order[k]]
+    least = math.inf
+    for k in range(n + 1):
+        if _end(places, order, k, low, high) > _end(places, order, k - 1, low, high):
+            least = min(least, energy[k])
+    total = 0.0
+    for k in range(n + 1):
+        length = _end(places, order, k, low, high) - _end(places, order, k - 1, low, high)
+        total += length * math.exp(least - energy[k]) if length > 0 else 0.0
+    left = total * uniform(cursor)
+    chosen = here
+    for k in range(n + 1):
+        length = _end(places, order, k, low, high) - _end(places, order, k - 1, low, high)
+        if length > 0:
+            chosen = k
+            left -= length * math.exp(least - energy[k])
+            if left < 0:
+                break
+    start = _end(places, order, chosen - 1, low, high)
+    return start + (_end(places, order, chosen, low, high) - start) * uniform(cursor)
+
+
+@jit
+def _end(places, order, k, low, high):
+    """Upper end of interval k; that of interval -1 is the lower end of the first."""
+    if k < 0:
+        return low
+    if k == order.size:
+        return high
+    return min(max(places[order[k]], low), high)
+
+
+@jit
+def walk(
+    basis, label, odds, n_steps, thin, max_steps, directions, white, side, P, Q, coef_p, coef_q,
+    white_p, white_q, cursor, places, changes, draws_output, draws_coef, draws_white,
+):  # fmt: skip
+    """Make Gibbs steps with one chain until they are done or ``max_steps`` were made.
+
+    Each begins with the next of the ``directions``; positions are kept in ``draws_*`` after every
+    ``thin`` steps. ``side`` follows the outputs. Other arguments as for `fly`.
+    """
+    in_basis = basis.size > 0
+    for _ in range(max_steps):
+        step = cursor[FLIGHT]
+        if step >= n_steps:
+            return
+        if in_basis:
+            begin_in_basis(Q, white_p, white_q, white[step], basis)
+        else:
+            begin(P, Q, coef_p, coef_q, white_p, white_q, directions[step], white[step])
+        angle = crossing_angle(P, Q, label, odds, places, changes, cursor)
+        cos, sin = math.cos(angle), math.sin(angle)
+        turn(P, Q, cos, sin)
+        turn(coef_p, coef_q, cos, sin)
+        turn(white_p, white_q, cos, sin)
+        if in_basis:
+            make_unit(white_p)
+            set_outputs(P, white_p, basis)
+        for j in range(P.size):
+            if odds[j] < math.inf:
+                size = abs(side[j])
+                side[j] = size if P[j] > 0 else -size
         cursor[FLIGHT] += 1
         if cursor[FLIGHT] % thin == 0:
             draw = cursor[FLIGHT] // thin - 1

@@ -5,8 +5,8 @@ from joblib import effective_n_jobs
 
 from bayespoint.billiards import TRAVEL, Balls, Table, run, wrong_labels
 from bayespoint.budget import Budget
+from bayespoint.chains import BURN_IN_NOISY, coinciding_walls
 from bayespoint.factor import factorise
-from bayespoint.inference.billiard import BURN_IN_NOISY, coinciding_walls
 from bayespoint.onion.leave_one_out import Draws, classes
 from bayespoint.onion.table import Onion, check_depth
 from bayespoint.posterior import Posterior, angle_error
