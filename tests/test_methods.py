@@ -75,7 +75,7 @@ def dense(coef):
 
 def test_every_method_is_named():
     assert {name: method.name for name, method in METHODS.items()} == {
-        "perceptron": "perceptron", "billiard": "billiard",
+        "perceptron": "perceptron", "billiard": "billiard", "gibbs": "gibbs",
     }  # fmt: skip
     assert METHODS["perceptron"].needed_bytes(1000, 8) == 0
     assert METHODS["billiard"].needed_bytes(1000, 8) == 16e6  # the rows and a factor

@@ -1,6 +1,6 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import inference, onion, starts
+from bayespoint import active, inference, onion, starts
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.displays import OnionDisplay, PosteriorDisplay, RiskCoverageDisplay
 from bayespoint.onion_classifier import OnionClassifier
@@ -18,6 +18,7 @@ __all__ = [
     "RejectingClassifier",
     "RiskCoverageDisplay",
     "VersionSpace",
+    "active",
     "aurc",
     "inference",
     "onion",

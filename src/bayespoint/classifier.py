@@ -16,6 +16,7 @@ from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
 from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
+from bayespoint.label_errors import class_probabilities
 from bayespoint.methods import METHODS, Problem
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
@@ -64,13 +65,14 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         Make all points unit vectors in feature space.
     bias : float, default=1.0
         Variance of a bias weight, added to the kernel before normalisation; 0 for none.
-    inference : {"auto", "perceptron", "billiard"}, default="auto"
+    inference : {"auto", "perceptron", "billiard", "gibbs"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
         training errors on the points in a new random order. "billiard": exact draws of the
         posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
-        all kernel rows and an m × m factor within ``cache_size``. "auto": billiard with label
-        noise, else perceptron; ``inference_reason_`` says why.
-        ("gibbs" and "ep" are not available yet.)
+        all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
+        sampler, for comparison; it has the same posterior and mixes far more slowly. "auto":
+        billiard with label noise, else perceptron; ``inference_reason_`` says why.
+        ("ep" is not available yet.)
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
     softness : float, default=0.1
@@ -83,11 +85,14 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         classes, equally likely. The rate q_k of class k belongs to the *label* k, not to the true
         class: for two classes q_k / (1 - q_k) is how often points of the other class are labelled
         k over how often points of class k are. ("evidence" is not available yet.)
-    decision : {"auto", "bayes_point", "vote"}, default="auto"
+    decision : {"auto", "bayes_point", "vote", "span_vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
         probability over the draws, what the training points leave open, softness and the mean
-        rate of label noise included; it needs four m × m matrices within ``cache_size``. "auto"
-        is "vote" for the billiard and "bayes_point" for perceptrons.
+        rate of label noise included; it needs four m × m matrices within ``cache_size``.
+        "span_vote" is the share of draws that say yes (Bayesian transduction as published),
+        for comparison: draws know nothing beyond the span of the training points, so that far
+        from them it is too sure. "auto" is "vote" for billiard and Gibbs sampler, "bayes_point"
+        for perceptrons.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -247,7 +252,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
                 budget=budget, threads=threads,
             )  # fmt: skip
             self._keep(kernel, distinct, problem, points, factor)
-            if self._whitener_ is None:
+            if self._decision_ == "bayes_point":
                 self._fit_link(kernel, distinct, problem, points, budget)
         return budget.interrupted
 
@@ -413,11 +418,18 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._whitener_: np.ndarray | None = None
         self._kappa_ = np.nan
         used = np.flatnonzero(np.any(state["used"], axis=0))
+        samples = self.inference_ in ("billiard", "gibbs")
+        if factor is None and (samples or self._decision_ == "vote"):
+            factor = factorise(problem.rows, problem.softness, problem.rows.threads)
         if self._decision_ == "vote":
             used = np.arange(len(points.row))
-            if factor is None:
-                factor = factorise(problem.rows, problem.softness, problem.rows.threads)
             self._whitener_ = factor.whitener()
+        self._label_proba_: np.ndarray | None = None
+        if samples:
+            proba = class_probabilities(problem, state["coef"], factor)
+            proba = np.vstack([proba, np.full(len(self.classes_), np.nan)])
+            self._label_proba_ = proba[points.member]
+            self._label_ = np.append(points.label, 0)[points.member]
         self._used_ = used
         self.dual_coef_ = state["bayes_points"][:, used]
         self.support_ = points.row[used]
@@ -460,6 +472,22 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     # ------------------------------------------------------------------ looking inside
+
+    @property
+    def label_error_proba_(self):
+        """Posterior probability that each training label is wrong, one for each row given to fit.
+
+        From draws of the billiard or the Gibbs sampler: how often the output at the point, without
+        its softness, has not the sign of its label; for more classes, one less the probability of
+        the label. NaN for rows of weight 0.
+        """
+        if getattr(self, "_label_proba_", None) is None:
+            raise AttributeError(
+                "label_error_proba_ is there after a fit with inference='billiard' or 'gibbs', as "
+                "with label_noise > 0: perceptrons take every label as right."
+            )
+        own = np.take_along_axis(self._label_proba_, self._label_[:, None], axis=1)
+        return 1.0 - own[:, 0]
 
     def posterior(self, i=0):
         """Draws of the i-th binary problem (the only one for two classes).
@@ -541,7 +569,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_number("tol", tol, above=0)
-        if self._whitener_ is not None or self.kernel == "precomputed":
+        if self._decision_ != "bayes_point" or self.kernel == "precomputed":
             raise ValueError(
                 "compress needs decision='bayes_point' and a kernel that can be evaluated (not "
                 "'precomputed'): votes and given Gram matrices depend on all training points."

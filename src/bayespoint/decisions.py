@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit, log_ndtr, log_softmax, ndtri_exp, softmax, stdtr
+from scipy.special import expit, log_expit, log_ndtr, log_softmax, ndtr, ndtri_exp, softmax, stdtr
 
 # Bounds of the steepness kappa of the link: from "says nothing" to "a step".
 KAPPA_RANGE = (1e-2, 1e5)
@@ -98,6 +98,13 @@ def draw_votes(outputs, variance, rank):
     deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     t = np.sqrt(rank) * outputs / deviation
     return stdtr(rank, -t), stdtr(rank, t)
+
+
+def probability_of_sign(latent, softness):
+    """Probability that an output is positive once softness, a variance, is added to it."""
+    if softness == 0:
+        return (latent > 0) + 0.5 * (latent == 0)
+    return ndtr(latent / np.sqrt(softness))
 
 
 def label_odds(noise):

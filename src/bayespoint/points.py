@@ -24,6 +24,8 @@ class DistinctPoints(NamedTuple):
         Equal numbers for equal rows, which may still carry different labels.
     fingerprint : str
         Changes when rows, labels or weights do.
+    member : ndarray of shape (n_rows,)
+        Distinct point of each row of the input, -1 for rows of weight 0.
     """
 
     row: np.ndarray
@@ -31,6 +33,7 @@ class DistinctPoints(NamedTuple):
     weight: np.ndarray
     group: np.ndarray
     fingerprint: str
+    member: np.ndarray
 
 
 def merge_duplicates(X, label, weight, *, keep_order=False):
@@ -50,12 +53,14 @@ def merge_duplicates(X, label, weight, *, keep_order=False):
     total = np.bincount(inverse, weights=weight[kept])
     if keep_order:
         order = np.argsort(first)
-        first, total = first[order], total[order]
+        first, total, inverse = first[order], total[order], np.argsort(order)[inverse]
     row = kept[first]
     digest = hashlib.blake2b(keys[first].tobytes(), digest_size=16)
     digest.update(label[row].tobytes())
     digest.update(total.tobytes())
-    return DistinctPoints(row, label[row], total, group[first], digest.hexdigest())
+    member = np.full(len(label), -1)
+    member[kept] = inverse
+    return DistinctPoints(row, label[row], total, group[first], digest.hexdigest(), member)
 
 
 def contradictions(points, sure=slice(None)):

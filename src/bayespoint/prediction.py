@@ -42,8 +42,8 @@ class PredictionMixin:
             For two classes, positive means ``classes_[1]``.
         """
         X = self._validated(X)
-        if self._whitener_ is not None:
-            coef = [dense(draws) for draws in self._draws_["coef"]]
+        if self._decision_ != "bayes_point":
+            coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]
             return decisions.log_odds(self._log_votes(X, coef))
         outputs = self._outputs(X, self.dual_coef_)
         outputs = outputs[:, 0] if len(self.classes_) == 2 else outputs
@@ -75,7 +75,7 @@ class PredictionMixin:
         ndarray of shape (n_samples, n_classes)
         """
         outputs = self.decision_function(X)
-        if self._whitener_ is not None:
+        if self._decision_ != "bayes_point":
             return decisions.probability_from_odds(outputs)
         return decisions.link(outputs, self._kappa_)
 
@@ -115,7 +115,7 @@ class PredictionMixin:
         replace = n_samples > self.n_draws_
         members = rng.choice(self.n_draws_, size=n_samples, replace=replace)
         coef = [dense(draws[members][:, self._used_]) for draws in self._draws_["coef"]]
-        if self._whitener_ is not None:
+        if self._decision_ != "bayes_point":
             return np.exp(self._log_votes(X, coef, average=False))
         outputs = self._outputs(X, np.concatenate(coef))
         outputs = outputs.reshape(X.shape[0], len(coef), n_samples).transpose(2, 0, 1)
@@ -123,12 +123,15 @@ class PredictionMixin:
         shifted = (decisions.shift_outputs(o, self._kappa_, self._log_weight_) for o in outputs)
         return np.stack([decisions.link(o, self._kappa_) for o in shifted])
 
-    def _validated(self, X):
+    def _checked(self, X):
         check_is_fitted(self)
-        X = validate_data(
+        return validate_data(
             self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
             order="C", reset=False,
         )  # fmt: skip
+
+    def _validated(self, X):
+        X = self._checked(X)
         return X[:, self.support_] if self.kernel == "precomputed" else canonical(X)
 
     def _outputs(self, X, coef):
@@ -149,19 +152,87 @@ class PredictionMixin:
         """Log-probabilities of the classes, by each draw or averaged over draws."""
         blocks = [X[s : s + VOTE_BLOCK] for s in range(0, X.shape[0], VOTE_BLOCK)]
         votes = np.concatenate([self._votes(block, coef, average) for block in blocks], axis=-2)
-        return decisions.combine_votes(votes, self._log_weight_, self._noise_)
+        noise = self._noise_ if self._decision_ == "vote" else 0.0
+        return decisions.combine_votes(votes, self._log_weight_, noise)
 
     def _votes(self, X, coef, average):
-        """Exact probability that each machine says yes, (n, n_classes) or (draws, n, n_classes)."""
-        n_draws = len(coef[0])
-        outputs = self._outputs(X, np.concatenate([*coef, self._whitener_]))
-        inside = np.sum(outputs[:, len(coef) * n_draws :] ** 2, axis=1)
-        variance = np.maximum(1.0 - inside, 0.0) + self.softness_
-        rank = len(self._whitener_)
+        """Probability that each machine says yes, (n, n_classes) or (draws, n, n_classes)."""
+        outputs, variance = self._draw_outputs(X, coef)
         votes = []
-        for k in range(len(coef)):
-            machine = outputs[:, k * n_draws : (k + 1) * n_draws].T
-            no, yes = decisions.draw_votes(machine, variance, rank)
+        for machine in outputs:
+            if self._decision_ == "vote":
+                rank = len(self._whitener_)
+                no, yes = decisions.draw_votes(machine, variance + self.softness_, rank)
+            else:
+                no, yes = (machine < 0) + 0.5 * (machine == 0), (machine > 0) + 0.5 * (machine == 0)
             votes += [no, yes] if len(coef) == 1 else [yes]
         stacked = np.stack(votes, axis=-1)
         return stacked.mean(axis=0) if average else stacked
+
+    def _draw_outputs(self, X, coef):
+        """Cosines of draws and points, (n_draws, n) a machine; variance left open at the points.
+
+        The variance, in units of k(x, x), is zero where it is not known: without votes.
+        """
+        whitener = [] if self._whitener_ is None else [self._whitener_]
+        outputs = self._outputs(X, np.concatenate([*coef, *whitener])).T
+        n = len(coef) * len(coef[0])
+        inside = np.sum(outputs[n:] ** 2, axis=0) if whitener else 1.0
+        variance = np.maximum(1.0 - inside, 0.0)
+        return outputs[:n].reshape(len(coef), len(coef[0]), -1), variance
+
+    def _committee(self, X, n_members, rng):
+        """Class probabilities by single classifiers, (n_members, n, n_classes).
+
+        Where votes know what the draws leave open (the part of w outside the span of the training
+        points, and its length), that is drawn as well, so that only softness and label noise are
+        left in the probabilities.
+        """
+        if self._whitener_ is None:
+            return self.sample_proba(X, n_members, rng)
+        X = self._validated(X)
+        members = rng.choice(self.n_draws_, size=n_members, replace=n_members > self.n_draws_)
+        coef = [dense(draws[members][:, self._used_]) for draws in self._draws_["coef"]]
+        outputs, variance = self._draw_outputs(X, coef)
+        length = np.sqrt(rng.chisquare(len(self._whitener_), size=outputs.shape[:2]))[..., None]
+        beyond = rng.standard_normal(outputs.shape[:2])[..., None]  # the same at all points
+        latent = length * outputs + beyond * np.sqrt(variance)
+        yes = decisions.probability_of_sign(latent, self.softness_)
+        votes = np.stack([1 - yes[0], yes[0]] if len(yes) == 1 else yes, axis=-1)
+        return np.exp(decisions.combine_votes(votes, self._log_weight_, self._noise_))
+
+    def _posterior_covariance(self, X):
+        """Variance of the latent outputs at points, and a function for columns of the covariance.
+
+        Summed over machines. What the training points leave open counts where votes know it.
+        """
+        X = self._validated(X)
+        coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]
+        whitener = [] if self._whitener_ is None else [self._whitener_]
+        outputs = self._outputs(X, np.concatenate([*coef, *whitener])).T
+        n = len(coef) * len(coef[0])
+        draws = outputs[:n].reshape(len(coef), len(coef[0]), -1)
+        draws = (draws - draws.mean(axis=1, keepdims=True)).reshape(n, -1) / np.sqrt(len(coef[0]))
+        if not whitener or self.kernel == "precomputed":
+            return np.sum(draws**2, axis=0), lambda i: draws.T @ draws[:, i]
+        # Squared lengths of Gaussian vectors in the span are their dimension, on average.
+        draws *= np.sqrt(len(self._whitener_))
+        inside = outputs[n:]
+        variance = np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
+
+        def column(i):
+            beyond = self._cosines(X, i) - inside.T @ inside[:, i]
+            return draws.T @ draws[:, i] + len(coef) * beyond
+
+        return np.sum(draws**2, axis=0) + len(coef) * variance, column
+
+    def _cosines(self, X, i):
+        """Cosines in feature space of points and the i-th of them."""
+        kernel = self._kernel()
+        points = kernel.prepare(same_precision(X, Points(**self._support_).X.dtype))
+        one = points.take(np.array([i]))
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            values = apply_kernel(kernel, points, one, np.ones((1, 1)), threads)[:, 0]
+        if not self.normalize_kernel:
+            values = values / (points.length * one.length[0])
+        return values

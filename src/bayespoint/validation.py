@@ -23,7 +23,7 @@ class NotAvailableError(NotImplementedError, ValueError):
 
 
 _LATER = {
-    "inference": ("gibbs", "ep"),
+    "inference": ("ep",),
     "gamma": ("evidence", "evidence-ard"),
     "bias": ("evidence",),
     "softness": ("evidence",),
@@ -50,8 +50,8 @@ def check_parameters(params):
             f"gamma must be a number > 0 or 'scale' (for SVC's 'auto' give 1 / n_features); "
             f"got {gamma!r}."
         )
-    _check_choice(params, "inference", ("auto", "perceptron", "billiard"))
-    _check_choice(params, "decision", ("auto", "bayes_point", "vote"))
+    _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs"))
+    _check_choice(params, "decision", ("auto", "bayes_point", "vote", "span_vote"))
     _check_choice(params, "device", ("cpu", "auto"))
     for name in ("softness", "bias", "tol", "coef0"):
         check_number(name, params[name], least=0)
