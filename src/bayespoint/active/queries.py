@@ -59,16 +59,27 @@ def query(clf, X_pool, n=1, *, strategy="entropy", random_state=None):
     >>> active.query(clf, [[-1.5], [0.0], [0.0], [1.5]])
     array([1])
     """
+    return query_with_utilities(clf, X_pool, n, strategy, random_state)[0]
+
+
+def query_with_utilities(clf, X_pool, n, strategy, random_state):
+    """Do as `query`, and return what each point was worth when each of them was chosen.
+
+    The utilities, (n_chosen, n_pool), are zero for points that are not among the most useful ones
+    by themselves, NaN for those chosen before.
+    """
     check_positive_integer("n", n)
     check_seed(random_state)
     values = utilities(clf, X_pool, strategy=strategy, random_state=random_state)
     last, X_last = _last_step(clf, X_pool)
     most = min(len(values), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
     best = np.argsort(-values, kind="stable")[:most]
-    # Where nothing is doubtful points still differ in how far they are from the others.
-    values = values[best] + np.finfo(float).tiny
-    covariance = last._posterior_covariance(X_last[best])
-    return best[_greedy(values, covariance, min(n, len(best)))]
+    # Where nothing is doubtful, points still differ in what they leave open of each other.
+    values = np.maximum(values[best], np.finfo(float).eps)
+    chosen, worth = _greedy(values, *last._posterior_covariance(X_last[best]), min(n, len(best)))
+    everywhere = np.zeros((len(chosen), X_last.shape[0]))
+    everywhere[:, best] = worth
+    return best[chosen], everywhere
 
 
 def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
@@ -125,19 +136,24 @@ def _last_step(clf, X_pool):
     return last, last._checked(X)
 
 
-def _greedy(values, covariance, n):
-    """Numbers of points, by value times the share of variance that those before leave."""
-    variance, column = covariance
-    left, chosen, rows = variance.copy(), [], []
+def _greedy(values, variance, column, n):
+    """Choose points by value times the share of variance that those before leave.
+
+    ``column(i)``: covariance of all points with point i. Returns numbers and the products, NaN
+    for points chosen before.
+    """
+    scale = np.where(variance > 0, variance, 1.0)
+    left, chosen, products, rows = variance.copy(), [], [], []
     for _ in range(n):
-        share = np.where(variance > 0, left / np.where(variance > 0, variance, 1.0), 0.0)
-        share[chosen] = -1.0
-        new = int(np.argmax(values * np.where(share > COPY, share, 0.0) - (share < 0)))
-        if chosen and not share[new] > COPY:
+        share = left / scale
+        worth = values * np.where(share > COPY, share, 0.0)
+        worth[chosen] = np.nan
+        new = int(np.nanargmax(worth))
+        if chosen and worth[new] == 0:
             break
         chosen.append(new)
+        products.append(worth)
         row = column(new) - sum(r[new] * r for r in rows)
-        row /= np.sqrt(max(left[new], np.finfo(float).tiny))
-        rows.append(row)
-        left = np.maximum(left - row**2, 0.0)
-    return np.array(chosen)
+        rows.append(row / np.sqrt(max(left[new], np.finfo(float).tiny)))
+        left = np.maximum(left - rows[-1] ** 2, 0.0)
+    return np.array(chosen), np.array(products)
