@@ -74,7 +74,7 @@ def test_a_bias_that_is_not_in_the_kernel_is_one_clear_error(bias):
     space = make_space(m=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="positive semi-definite|bias"):
+        with pytest.raises(ValueError, match="bias"):
             RUNS["flipper"](VersionSpace(space.rows.store + bias / 10, space.y), bias=bias)
 
 
