@@ -35,6 +35,9 @@ FIRST_DRAWS = 16
 # Numbers read and written between two returns to Python, some 30 ms.
 EVENT_WORK = 5e7
 
+# What an event costs besides, in numbers read and written.
+EVENT_COST = 500
+
 # A ball whose margin, recomputed, is this far on the wrong side (share of sqrt(k(x, x))) has left
 # its cell through rounding errors: it goes back to where the step began.
 LOST = 1e-7
@@ -48,6 +51,11 @@ STEP_SHARE = 0.05
 
 # Batches of kicks held for each ball; twice as long ones take their place when there are more.
 MAX_BATCHES = 16
+
+
+# Walls coincide when the cosine of their points, from the entries of the Gram matrix, is this close
+# to 1 or -1.
+PARALLEL = 1e-14
 
 
 class Table(NamedTuple):
@@ -243,7 +251,7 @@ class Balls:
 
         table, rows, m = self.table, self.table.rows, self.P.shape[1]
         cotangents, no_path = np.empty(CHUNK), np.zeros((0, m))
-        max_events = max(1, int(EVENT_WORK / m))
+        max_events = max(1, int(EVENT_WORK / (m + EVENT_COST)))
 
         def advance():
             fly(
@@ -327,6 +335,23 @@ class Balls:
     def _clear(self, balls):
         for sums in (self.kicks, self.ends_coef, self.ends_white):
             sums[balls] = 0
+
+
+def coinciding_walls(space):
+    """Yield a wall, the later ones that coincide with it, and their signs: -1 if they face it."""
+    if space.softness > 0:  # softened points are never parallel
+        return
+    length = np.sqrt(space.rows.store[space.rows.slot_of_row, np.arange(len(space))], dtype=float)
+    seen = np.zeros(len(space), dtype=bool)
+    for i in range(len(space)):
+        if seen[i]:
+            continue
+        cosine = space.rows.store[space.rows.slot_of_row[i]] / (length * length[i])
+        same = np.flatnonzero(np.abs(cosine) > 1 - PARALLEL)
+        same = same[same > i]
+        if len(same):
+            seen[same] = True
+            yield i, same, np.sign(cosine[same])
 
 
 def wrong_labels(label, outputs):

@@ -8,7 +8,7 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import diagnostics
-from bayespoint.billiards import Table, run
+from bayespoint.billiards import Table, coinciding_walls, run
 from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
@@ -38,10 +38,6 @@ from bayespoint.version_space import check_space
 
 # Where balls begin, by name.
 STARTS = ("consistent", "random", "light_trap")
-
-# Walls coincide when the cosine of their points, from the entries of the Gram matrix, is this close
-# to 1 or -1.
-PARALLEL = 1e-14
 
 # Numbers that differ by less than this share are equal but for rounding.
 CONSTANT = 1e-9
@@ -116,23 +112,6 @@ def pass_rates(space, odds):
         odds[i] = sure[0] if len(sure) else together.sum()
         odds[same] = 0.0
     return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
-
-
-def coinciding_walls(space):
-    """Yield a wall, the later ones that coincide with it, and their signs: -1 if they face it."""
-    if space.softness > 0:  # softened points are never parallel
-        return
-    length = np.sqrt(space.rows.store[space.rows.slot_of_row, np.arange(len(space))], dtype=float)
-    seen = np.zeros(len(space), dtype=bool)
-    for i in range(len(space)):
-        if seen[i]:
-            continue
-        cosine = space.rows.store[space.rows.slot_of_row[i]] / (length * length[i])
-        same = np.flatnonzero(np.abs(cosine) > 1 - PARALLEL)
-        same = same[same > i]
-        if len(same):
-            seen[same] = True
-            yield i, same, np.sign(cosine[same])
 
 
 def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayespoint.billiards import EVENT_WORK, Balls
+from bayespoint.billiards import EVENT_COST, EVENT_WORK, Balls
 
 # A step of a chain costs about so many times the work of a bounce.
 STEP_WORK = 40
@@ -20,7 +20,7 @@ class Walkers(Balls):
         with np.errstate(divide="ignore"):
             odds = -np.log(self.table.pass_rate[b])
         places, changes = np.empty(2 * m), np.empty(2 * m)
-        max_steps = max(1, int(EVENT_WORK / (STEP_WORK * m)))
+        max_steps = max(1, int(EVENT_WORK / (STEP_WORK * m + EVENT_COST)))
 
         def advance():
             walk(

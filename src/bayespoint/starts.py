@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
-from bayespoint.billiards import TRAVEL, Balls, Table, wrong_labels
+from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, wrong_labels
 from bayespoint.budget import Budget
 from bayespoint.factor import factorise
 from bayespoint.perceptrons import (
@@ -97,7 +97,9 @@ def perceptron_start(space, *, max_time=None, random_state=None):
     budget = _new_budget(max_time, random_state)
     rng = start_rng(entropy_of(random_state), 0)
     with budget.catching_interrupts(), open_threads(1):
-        return perceptron_vector(space, np.ones(len(space), dtype=bool), rng, budget)
+        found = perceptron_vector(space, np.ones(len(space), dtype=bool), rng, budget)
+    _raise_if_interrupted(budget)
+    return found
 
 
 def direct_start(space, *, n_jobs=None, random_state=None):
@@ -137,6 +139,7 @@ def direct_start(space, *, n_jobs=None, random_state=None):
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
         factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
         (coef,) = direct_starts(space, factor, [start_rng(entropy_of(random_state), 0)])
+    _raise_if_interrupted(budget)
     if coef is None:
         _raise_if_empty(space)
         why = f"is singular (rank {factor.rank} of {len(space)})"
@@ -209,7 +212,13 @@ def light_trap_start(
             space, factor, 1, entropy, budget, threads, starts=first, travel=travel,
             max_flights=max_flights,
         )  # fmt: skip
+    _raise_if_interrupted(budget)
     return found
+
+
+def _raise_if_interrupted(budget):
+    if budget.interrupted:
+        raise KeyboardInterrupt
 
 
 def _new_budget(max_time, random_state):
@@ -236,8 +245,8 @@ def light_traps(
     must, depth = depth is None, depth or (0, 0)
     if starts is None:
         starts = np.tile(class_means(space, factor, start_rng(entropy, 0)), (n_balls, 1))
-    label = np.tile(space.y, (n_balls, 1))
-    table = Table(space.rows, space.ridge, factor, label, np.full_like(label, NEVER))
+    walls = [np.tile(values, (n_balls, 1)) for values in _trap_walls(space)]
+    table = Table(space.rows, space.ridge, factor, *walls)
     balls = Balls(table, starts, np.random.SeedSequence(entropy, spawn_key=(4, 0)))
     found: list = [None] * n_balls
     place, outputs = starts, balls.P
@@ -269,6 +278,19 @@ def light_traps(
             f"softness > 0."
         )
     return found
+
+
+def _trap_walls(space):
+    """Labels of the walls and the probabilities to pass them; walls that coincide act as one.
+
+    Otherwise a ball that has passed one of two that contradict each other stays between them.
+    """
+    label, pass_rate = space.y.copy(), np.full(len(space), NEVER)
+    for i, same, sign in coinciding_walls(space):
+        majority = np.sign(label[i] + np.sum(sign * label[same]))
+        label[i], pass_rate[i] = (majority, NEVER) if majority else (label[i], 1.0)
+        pass_rate[same] = 1.0
+    return label, pass_rate
 
 
 def class_means(space, factor, rng):

@@ -1,44 +1,47 @@
 """Balls that fly on straight lines, as in the papers, and the sums of unit vectors they use.
 
 w + tau v, brought back to unit length, runs on the great circle through w and v and meets the same
-walls, but never gets further than v: a ball that meets no wall before has escaped. Vectors are sums
-over the training points and, with a bias dimension, over its axis.
+walls, but never gets further than v: a ball that meets no wall before has escaped. Vectors live in
+an orthonormal basis of the span of the training points and, with a bias dimension, of its axis:
+sums over the points would lose all digits where the span has few dimensions.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from bayespoint.factor import Factor
 from bayespoint.gram import submatrix
-
-# Eigenvalues below this share of the largest one are rounding errors.
-RANK_TOLERANCE = 1e-10
-
-# Bounces after which outputs are computed anew from the coefficients.
-RECOMPUTED = 500
 
 # Angles below this are added as if the sphere was flat, with relative error of their square.
 FLAT = 1e-6
 
 
 class Vector(NamedTuple):
-    """A vector: coefficients over the spanning vectors, and inner products with them."""
+    """A vector: its coordinates, and its inner products with the spanning vectors."""
 
-    coef: np.ndarray
+    coordinates: np.ndarray
     outputs: np.ndarray
 
     def dot(self, other):
         """Inner product."""
-        return float(self.coef @ other.outputs)
+        return float(self.coordinates @ other.coordinates)
+
+    def times(self, factor):
+        """Return a multiple of the vector."""
+        return Vector(factor * self.coordinates, factor * self.outputs)
 
     def plus(self, factor, other):
         """Sum with a multiple of another vector."""
-        return Vector(self.coef + factor * other.coef, self.outputs + factor * other.outputs)
+        return Vector(
+            self.coordinates + factor * other.coordinates,
+            self.outputs + factor * other.outputs,
+        )
 
     def unit(self):
         """Return the vector of unit length with the same direction."""
         length = np.sqrt(self.dot(self))
-        return Vector(self.coef / length, self.outputs / length)
+        return Vector(self.coordinates / length, self.outputs / length)
 
 
 class Span:
@@ -55,42 +58,58 @@ class Span:
 
     def __init__(self, space, bias=0.0, isotropic=False):
         self.space, self.bias, self.isotropic = space, float(bias), isotropic
-        gram = submatrix(space.rows, np.arange(len(space))).astype(np.float64)
+        gram = submatrix(space.rows, np.arange(len(space)))
         gram[np.diag_indices_from(gram)] += space.ridge
-        self.gram = gram
-        self._whitener = self._axis = None
         if bias:
             side = np.full((len(gram), 1), np.sqrt(bias))
-            self.gram = np.block([[gram, side], [side.T, np.ones((1, 1))]])
-            self._axis = np.linalg.lstsq(gram, side[:, 0], rcond=RANK_TOLERANCE)[0]
-        if isotropic:
-            values, vectors = np.linalg.eigh(self.gram)
-            kept = values > RANK_TOLERANCE * values[-1]
-            self._whitener = vectors[:, kept] / np.sqrt(values[kept])
+            gram = np.block([[gram, side], [side.T, np.ones((1, 1))]])
+        self.gram = gram
+        soft, precision = space.softness / (1 + space.softness), space.rows.store.dtype
+        try:
+            self.factor = Factor(gram.copy(), precision, 0.0 if bias else soft)
+        except ValueError as error:
+            if not bias:
+                raise
+            raise ValueError(
+                f"bias={bias!r} is more than K holds of it; make the version space of K + bias."
+            ) from error
+        self.basis = self.factor.basis_coordinates()
+        if self.factor.rank < 2:
+            raise ValueError("all points lie on a line: nowhere to fly. Use sample_billiard.")
+        self._points = None
+        if bias:
+            self._points = Factor(gram[:-1, :-1].copy(), precision, soft)
 
     def vector(self, coef):
         """Return the unit vector with these coefficients, up to scale."""
         coef = np.append(coef, np.zeros(len(self.gram) - len(coef)))
-        return Vector(coef, self.gram @ coef).unit()
+        return self.at(coef @ self.basis)
+
+    def at(self, coordinates):
+        """Return the unit vector with these coordinates, up to scale."""
+        coordinates = coordinates / np.linalg.norm(coordinates)
+        return Vector(coordinates, self.basis @ coordinates)
 
     def random(self, rng):
         """Unit vector in a random direction."""
         if self.isotropic:
-            return self.vector(self._whitener @ rng.standard_normal(self._whitener.shape[1]))
+            return self.at(rng.standard_normal(self.factor.rank))
         coef = rng.standard_normal(len(self.gram))
         if self.bias:  # of the points without their bias, and of its axis
             coef[-1] -= np.sqrt(self.bias) * coef[:-1].sum()
         return self.vector(coef)
 
-    def inside(self, coef):
+    def inside(self, coordinates):
         """Coefficients over the training points alone, without what is outside their span."""
-        coef = np.atleast_2d(coef)
-        m = len(self.space)
-        return coef[:, :m] + coef[:, m:] * self._axis if self.bias else coef
+        coordinates = np.atleast_2d(coordinates)
+        if self.bias:
+            outputs = (coordinates @ self.basis.T)[:, :-1]
+            return self._points.coefficients(self._points.white(outputs))
+        return self.factor.coefficients(coordinates)
 
-    def projected(self, coef):
+    def projected(self, coordinates):
         """Do as `inside`, and bring to unit length."""
-        coef = self.inside(coef)
+        coef = self.inside(coordinates)
         return coef / np.sqrt(np.sum(coef * self.space.outputs(coef), axis=1))[:, None]
 
 
@@ -113,18 +132,15 @@ class StraightBall:
 
     def at(self, time):
         """Unit vector at a flight time."""
-        return self.w.plus(time, self.v).unit()
+        return self.span.at(self.w.coordinates + time * self.v.coordinates)
 
     def bounce(self, wall, time):
         """Move to a wall and reflect: v -= 2 <v, phi> phi / <phi, phi>."""
         self.w = self.at(time)
         gram = self.span.gram
         factor = 2.0 * self.v.outputs[wall] / gram[wall, wall]
-        self.v.coef[wall] -= factor
-        self.v = Vector(self.v.coef, self.v.outputs - factor * gram[wall]).unit()
+        self.v = self.span.at(self.v.coordinates - factor * self.span.basis[wall])
         self.bounces += 1
-        if self.bounces % RECOMPUTED == 0:
-            self.w, self.v = (self.span.vector(x.coef) for x in (self.w, self.v))
 
 
 def chord(a, b):
@@ -162,19 +178,20 @@ class ChordSum:
 
     def add(self, midpoint, length):
         """Add the midpoint of a chord."""
-        if self.centre is None:  # rho_1 = 0 and rho_2 = 1
+        if self.total == 0:  # rho_1 = 0 and rho_2 = 1
             self.centre = midpoint
         else:
             cosine = min(self.centre.dot(midpoint), 1.0)
             rho_1, rho_2 = chord_weights(cosine, self.total / (self.total + length))
-            centre = Vector(rho_1 * self.centre.coef, rho_1 * self.centre.outputs)
-            self.centre = centre.plus(rho_2, midpoint).unit()
+            self.centre = self.centre.times(rho_1).plus(rho_2, midpoint).unit()
             self.least_cosine = min(cosine, self.least_cosine)
         self.total += length
         self.longest = max(self.longest, length)
 
     def weight_of_next(self):
         """JMLR's bound on the weight of the next midpoint, which the stopping rule compares."""
+        if self.total == 0:  # from a start on a wall, to that wall
+            return 1.0
         return chord_weights(self.least_cosine, self.total / (self.total + self.longest))[1]
 
 
@@ -195,5 +212,4 @@ class ArcSum:
             a, b = 1.0 - share, share
             if between > FLAT:
                 a, b = (np.sin(part * between) / np.sin(between) for part in (a, b))
-            centre = Vector(a * self.centre.coef, a * self.centre.outputs)
-            self.centre = centre.plus(b, midpoint).unit()
+            self.centre = self.centre.times(a).plus(b, midpoint).unit()

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint.budget import Budget
 from bayespoint.posterior import Posterior, unit_centre
 from bayespoint.starts import given_starts, perceptron_start
-from bayespoint.straight import ArcSum, ChordSum, Span, StraightBall, Vector, angle, chord
+from bayespoint.straight import ArcSum, ChordSum, Span, StraightBall, angle, chord
 from bayespoint.validation import (
     check_number,
     check_positive_integer,
@@ -148,7 +148,8 @@ def sample_flipper(
     -------
     Posterior
         Draws are midpoints of arcs, weighted by their length. ``bayes_point()``, source
-        "published", is their sum by the paper's rule (18.27); source "path" is their vector mean.
+        "published", is their sum by the paper's rule (18.27); source "path" is the vector mean
+        over the path.
         ``info`` as for `sample_jmlr_billiard`, without ``tol_reached``.
 
     Raises
@@ -204,6 +205,8 @@ class StraightRun:
             start = perceptron_start(space, random_state=entropy).coef
         else:
             start = given_starts(space, start, 1)[0]
+            if not np.all(space.margins(start) > 0):
+                raise ValueError("start must lie inside version space, not on one of its walls.")
         self.span = Span(space, bias, directions == "isotropic")
         self.ball = StraightBall(self.span, self.span.vector(start), self.span.random(self.rng))
         self.walls: list = []
@@ -239,14 +242,15 @@ class StraightRun:
         self._in_a_row += 1
         if self._in_a_row > MAX_ESCAPES:
             raise ValueError(
-                f"{MAX_ESCAPES} random directions lead to no wall: version space is too wide for "
-                f"straight flights. Use sample_billiard."
+                f"{MAX_ESCAPES} random directions lead to no wall within tau_max={self.tau_max}: "
+                f"raise it, or version space is too wide for straight flights. Use "
+                f"sample_billiard."
             )
         if self._since:
             self.trajectories.append(self._since)
             self._since = 0
         if centre is not None:
-            self.ball.w = Vector(centre.coef.copy(), centre.outputs.copy())
+            self.ball.w = centre
         self.ball.v = self.span.random(self.rng)
         while inward is not None and self.ball.v.outputs[inward] * self.space.y[inward] <= 0:
             self.ball.v = self.span.random(self.rng)
@@ -260,9 +264,11 @@ class StraightRun:
         self.walls.append(wall)
         self._since += 1
         self._in_a_row = 0
-        self._draws.add(midpoint.coef, length)
+        self._draws.add(midpoint.coordinates, length)
         # Chord length times midpoint is the integral of w over the arc.
-        self._path.add(chord(before, self.ball.w) * midpoint.coef, angle(before, self.ball.w))
+        self._path.add(
+            chord(before, self.ball.w) * midpoint.coordinates, angle(before, self.ball.w)
+        )
         return midpoint, length
 
     def finish(self):
@@ -293,7 +299,7 @@ class StraightRun:
         coef, weights = self._draws.rows()
         coef = self.span.projected(coef)
         centres = {
-            "published": (self.span.projected(centre.coef)[0], np.nan),
+            "published": (self.span.projected(centre.coordinates)[0], np.nan),
             "path": self._path.centre(self.span),
         }
         return Posterior(

@@ -3,9 +3,9 @@
 import numpy as np
 from joblib import effective_n_jobs
 
-from bayespoint.billiards import TRAVEL, Balls, Table, run, wrong_labels
+from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, run, wrong_labels
 from bayespoint.budget import Budget
-from bayespoint.chains import BURN_IN_NOISY, coinciding_walls
+from bayespoint.chains import BURN_IN_NOISY
 from bayespoint.factor import factorise
 from bayespoint.onion.leave_one_out import Draws, classes
 from bayespoint.onion.table import Onion, check_depth

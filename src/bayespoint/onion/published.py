@@ -58,7 +58,7 @@ def published_onion(
     lengths = np.zeros(counts.shape)
     for cell in np.argwhere(counts):
         total = sums[cell[0]][cell[1]]
-        means[tuple(cell)] = run.span.projected(total.centre.coef)[0]
+        means[tuple(cell)] = run.span.projected(total.centre.coordinates)[0]
         lengths[tuple(cell)] = total.total
     with np.errstate(divide="ignore"):
         log_volume = np.log(lengths / lengths.sum())
