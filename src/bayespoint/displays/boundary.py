@@ -1,0 +1,265 @@
+"""Picture of the decision boundaries of single draws, for two features (after KGS figure 3)."""
+
+import numpy as np
+from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from bayespoint.classifier import BayesPointClassifier
+from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint.posterior import dense
+from bayespoint.rejection import unwrapped
+from bayespoint.validation import check_positive_integer, check_seed
+
+# Room around the points, as a share of their range.
+MARGIN = 0.1
+
+# Labels that are wrong with a probability above this are ringed.
+SUSPICIOUS = 0.5
+
+# One for each class: told apart without colours, too.
+POINTS = (
+    {"marker": "o", "color": BLUE, "markerfacecolor": "none"},
+    {"marker": "x", "color": VERMILION},
+)
+DRAW: dict = {"color": "0.35", "linewidth": 0.9, "alpha": 0.35}
+BOUNDARY: dict = {"color": BLACK, "linewidth": 3.5}
+RING = {"marker": "o", "color": BLACK, "markerfacecolor": "none", "markersize": 18}
+
+# Front to back.
+RINGS, MARKS, LINE, DRAWS = 5, 4, 3, 2
+
+
+class BoundaryDisplay:
+    """Decision boundaries of single draws of the posterior, and of the classifier itself.
+
+    Make one with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    xx0, xx1 : ndarray of shape (n_rows, n_columns)
+        Grid, as from ``numpy.meshgrid``.
+    response : ndarray of shape (n_rows, n_columns)
+        Output of the classifier on the grid; its boundary is where this is zero.
+    draws : ndarray of shape (n_draws, n_rows, n_columns)
+        Outputs of single draws on the grid.
+    X : ndarray of shape (n_samples, 2)
+        Points.
+    y : ndarray of shape (n_samples,)
+        Labels, one of two classes.
+    classes : sequence of two
+        The class where outputs are negative, and where they are positive.
+    suspects : ndarray of bool of shape (n_samples,), default=None
+        Points to be ringed: their labels are probably wrong.
+    xlabel, ylabel : str, default="Feature 0", "Feature 1"
+        Names of the features.
+
+    Attributes
+    ----------
+    draws_ : list of matplotlib QuadContourSet
+        Boundaries of those draws that have one in the picture.
+    boundary_ : matplotlib QuadContourSet or None
+        Boundary of the classifier; None if there is none in the picture.
+    points_ : list of matplotlib Line2D
+        Points of each class.
+    suspects_ : matplotlib Line2D or None
+        Rings.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    The more labels may be wrong, the more diverse are the classifiers (KGS figure 3).
+
+    >>> import matplotlib.pyplot as plt
+    >>> from sklearn.datasets import make_moons
+    >>> from bayespoint import BayesPointClassifier, BoundaryDisplay
+    >>> X, y = make_moons(30, noise=0.2, random_state=0)
+    >>> figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    >>> for q, ax in zip([0.01, 0.1, 0.2], axes):
+    ...     clf = BayesPointClassifier(gamma=0.5, label_noise=q, random_state=0).fit(X, y)
+    ...     display = BoundaryDisplay.from_estimator(
+    ...         clf, X, y, n_draws=20, grid_resolution=50, random_state=0, ax=ax,
+    ...         legend=q == 0.2)
+    ...     title = ax.set_title(f"q = {q}")
+    >>> len(display.draws_)
+    20
+    """
+
+    def __init__(
+        self, *, xx0, xx1, response, draws, X, y, classes, suspects=None, xlabel="Feature 0",
+        ylabel="Feature 1",
+    ):  # fmt: skip
+        self.xx0, self.xx1 = np.asarray(xx0), np.asarray(xx1)
+        self.response = np.asarray(response)
+        self.draws = np.asarray(draws)
+        shape = self.xx0.shape
+        for name in ("xx1", "response", "draws"):
+            found = getattr(self, name).shape
+            if found[name == "draws" :] != shape or len(shape) != 2:
+                raise ValueError(f"{name} must have the shape {shape} of the grid; got {found}.")
+        self.X, self.y = np.asarray(X), np.asarray(y)
+        self.classes = classes
+        self.suspects = None if suspects is None else np.asarray(suspects, dtype=bool)
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+
+    def plot(self, ax=None, *, legend=True):
+        """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
+        if ax is None:
+            size = (9.4, 5.4) if legend else (6.4, 5.4)
+            ax = pyplot("BoundaryDisplay").subplots(figsize=size, layout="constrained")[1]
+        lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]
+        self.draws_ = [line for line in lines if line is not None]
+        self.boundary_ = self._draw_zeros(ax, self.response, LINE, **BOUNDARY)
+        self.points_ = [
+            ax.plot(
+                *self.X[self.y == name].T, linestyle="none", markersize=8, markeredgewidth=2,
+                zorder=MARKS, label=f"class {name}", **style,
+            )[0]
+            for name, style in zip(self.classes, POINTS, strict=True)
+        ]  # fmt: skip
+        self.suspects_ = None
+        if self.suspects is not None and np.any(self.suspects):
+            (self.suspects_,) = ax.plot(
+                *self.X[self.suspects].T, linestyle="none", markeredgewidth=2, zorder=RINGS,
+                label="label probably wrong", **RING,
+            )  # fmt: skip
+        ax.set_xlim(self.xx0.min(), self.xx0.max())
+        ax.set_ylim(self.xx1.min(), self.xx1.max())
+        ax.set_xlabel(self.xlabel, fontsize=LABEL_SIZE)
+        ax.set_ylabel(self.ylabel, fontsize=LABEL_SIZE)
+        ax.tick_params(labelsize=TEXT_SIZE)
+        if legend:
+            self._draw_legend(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_zeros(self, ax, values, zorder, *, color, linewidth, alpha=None):
+        if not values.min() < 0 < values.max():
+            return None
+        return ax.contour(
+            self.xx0, self.xx1, values, levels=[0], colors=[color], linewidths=[linewidth],
+            alpha=alpha, zorder=zorder,
+        )  # fmt: skip
+
+    def _draw_legend(self, ax):
+        from matplotlib.lines import Line2D
+
+        n_draws, n_shown = len(self.draws), len(self.draws_)
+        note = "" if n_shown == n_draws else f",\n{n_draws - n_shown} of them out of view"
+        note_of_all = "" if self.boundary_ is not None else ",\nout of view"
+        handles = [
+            *self.points_,
+            *([] if self.suspects_ is None else [self.suspects_]),
+            Line2D([], [], **BOUNDARY, label=f"boundary of\nthe classifier{note_of_all}"),
+            # A single line in the legend would be too faint.
+            Line2D([], [], **DRAW | {"alpha": 0.8}, label=f"boundaries of\n{n_draws} draws{note}"),
+        ]
+        ax.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0,
+            frameon=False, fontsize=TEXT_SIZE, labelspacing=0.8,
+        )  # fmt: skip
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, n_draws=50, grid_resolution=200, random_state=None, ax=None,
+        **kwargs,
+    ):  # fmt: skip
+        """Draw the boundaries of a classifier of two features and two classes.
+
+        Parameters
+        ----------
+        estimator : BayesPointClassifier
+            Fitted, or a pipeline that ends in one.
+        X : array-like of shape (n_samples, 2)
+        y : array-like of shape (n_samples,)
+            Points to be drawn, with their labels. If they are those of the fit, and the classifier
+            has ``label_error_proba_``, points whose label is wrong with a probability above 0.5
+            are ringed.
+        n_draws : int, default=50
+            Draws whose boundaries are shown; all if the classifier holds fewer. The boundary of a
+            draw is where its own output is zero, whatever ``decision`` and ``class_weight``.
+        grid_resolution : int, default=200
+            Grid points along each axis.
+        random_state : int, RandomState instance or None, default=None
+            Chooses the draws.
+        ax, **kwargs
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        BoundaryDisplay
+            With the boundaries drawn.
+        """
+        check_is_fitted(estimator)
+        check_positive_integer("n_draws", n_draws)
+        check_positive_integer("grid_resolution", grid_resolution)
+        if grid_resolution < 2:
+            raise ValueError(f"grid_resolution must be at least 2; got {grid_resolution}.")
+        check_seed(random_state)
+        last = _checked_classifier(unwrapped(estimator))
+        points, labels = _checked_points(X, y, last.classes_)
+        xx0, xx1 = np.meshgrid(*(_ticks(values, grid_resolution) for values in points.T))
+        grid = np.column_stack([xx0.ravel(), xx1.ravel()])
+        names = getattr(estimator, "feature_names_in_", None)
+        if hasattr(X, "columns"):  # given and taken with names, or without
+            grid, X = (grid, points) if names is None else (type(X)(grid, columns=X.columns), X)
+        members = check_random_state(random_state).permutation(last.n_draws_)[:n_draws]
+        xlabel, ylabel = ("Feature 0", "Feature 1") if names is None else names
+        return cls(
+            xx0=xx0, xx1=xx1, response=estimator.decision_function(grid).reshape(xx0.shape),
+            draws=_outputs_of_draws(last, unwrapped(estimator, grid)[1], members).reshape(
+                len(members), *xx0.shape
+            ),
+            X=points, y=labels, classes=last.classes_.tolist(),
+            suspects=_suspects(last, unwrapped(estimator, X)[1], labels), xlabel=xlabel,
+            ylabel=ylabel,
+        ).plot(ax, **kwargs)  # fmt: skip
+
+
+def _checked_classifier(last):
+    if not isinstance(last, BayesPointClassifier):
+        raise ValueError(f"estimator must be a BayesPointClassifier; got {type(last).__name__}.")
+    if len(last.classes_) != 2:
+        raise ValueError(
+            f"estimator must tell two classes apart, as a boundary is between two; this one was "
+            f"fitted to {len(last.classes_)}."
+        )
+    if last._draws_ is None:
+        raise ValueError("estimator holds no draws; give the one that it was made from.")
+    return last
+
+
+def _checked_points(X, y, classes):
+    X = check_array(X, dtype=np.float64)
+    if X.shape[1] != 2:
+        raise ValueError(f"X must have two columns, to be drawn in a plane; got {X.shape[1]}.")
+    y = column_or_1d(y)
+    if len(y) != len(X) or not np.all(np.isin(y, classes)):
+        raise ValueError(
+            f"y must hold one label of {classes.tolist()} for each of {len(X)} rows of X; got "
+            f"{len(y)} labels, of {np.unique(y)[:5].tolist()}."
+        )
+    return X, y
+
+
+def _ticks(values, n):
+    room = MARGIN * (np.ptp(values) or 1.0)
+    return np.linspace(values.min() - room, values.max() + room, n)
+
+
+def _outputs_of_draws(last, X, members):
+    coef = dense(last._draws_["coef"][0][members][:, last._used_])
+    return last._outputs(last._validated(X), coef).T
+
+
+def _suspects(last, X, y):
+    """Rows whose labels are probably wrong, if these are the rows of the fit; else None."""
+    if getattr(last, "_label_proba_", None) is None or len(y) != last._n_samples_:
+        return None
+    wrong = last.label_error_proba_
+    known = ~np.isnan(wrong)
+    X = dense(last._validated(X)[last.support_])
+    same = np.array_equal(X, dense(last.support_vectors_))
+    same &= np.array_equal(last.classes_[last._label_[known]], y[known])
+    return wrong > SUSPICIOUS if same else None
