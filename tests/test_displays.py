@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 from thresholds import FALSE_ALARM_RATE
 
-from bayespoint import Posterior, PosteriorDisplay, VersionSpace, inference
+from bayespoint import Posterior, VersionSpace, inference
+from bayespoint.displays import PosteriorDisplay
 from bayespoint.displays.geometry import View, arc, bounding_walls, corners, tangents, unit
 from bayespoint.displays.sphere import Sphere
 from bayespoint.displays.trace import BAND, lanes, rank_histograms, summaries, thinning

@@ -12,7 +12,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayespoint import BayesPointClassifier, OnionClassifier, OnionDisplay, VersionSpace, onion
+from bayespoint import BayesPointClassifier, OnionClassifier, VersionSpace, onion
+from bayespoint.displays import OnionDisplay
 
 GAMMA = 0.5
 

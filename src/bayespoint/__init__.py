@@ -1,8 +1,8 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import active, inference, onion, starts
+from bayespoint import inference, onion
 from bayespoint.classifier import BayesPointClassifier
-from bayespoint.displays import OnionDisplay, PosteriorDisplay, RiskCoverageDisplay
+from bayespoint.displays import RiskCoverageDisplay
 from bayespoint.onion_classifier import OnionClassifier
 from bayespoint.posterior import Posterior
 from bayespoint.rejection import RejectingClassifier, aurc, risk_coverage_curve
@@ -12,17 +12,13 @@ __all__ = [
     "BayesPointClassifier",
     "EmptyVersionSpaceError",
     "OnionClassifier",
-    "OnionDisplay",
     "Posterior",
-    "PosteriorDisplay",
     "RejectingClassifier",
     "RiskCoverageDisplay",
     "VersionSpace",
-    "active",
     "aurc",
     "inference",
     "onion",
     "risk_coverage_curve",
-    "starts",
 ]
 __version__ = "0.1.0"

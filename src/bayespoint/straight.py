@@ -6,7 +6,7 @@ an orthonormal basis of the span of the training points and, with a bias dimensi
 sums over the points would lose all digits where the span has few dimensions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Span:
         self.basis = self.factor.basis_coordinates()
         if self.factor.rank < 2:
             raise ValueError("all points lie on a line: nowhere to fly. Use sample_billiard.")
-        self._points = None
+        self._points = self.factor
         if bias:
             self._points = Factor(gram[:-1, :-1].copy(), precision, soft)
 
@@ -104,8 +104,8 @@ class Span:
         coordinates = np.atleast_2d(coordinates)
         if self.bias:
             outputs = (coordinates @ self.basis.T)[:, :-1]
-            return self._points.coefficients(self._points.white(outputs))
-        return self.factor.coefficients(coordinates)
+            coordinates = self._points.white(outputs)
+        return self._points.coefficients(coordinates)
 
     def projected(self, coordinates):
         """Do as `inside`, and bring to unit length."""
@@ -172,7 +172,7 @@ class ChordSum:
     """JMLR's running centre of mass: unit vectors weighted by chords, added on the sphere."""
 
     def __init__(self):
-        self.centre = None
+        self.centre: Any = None
         self.total = self.longest = 0.0
         self.least_cosine = 1.0
 
@@ -199,7 +199,7 @@ class ArcSum:
     """R&M's addition rule (18.27): on the arc between two vectors, divided by their weights."""
 
     def __init__(self):
-        self.centre = None
+        self.centre: Any = None
         self.total = 0.0
 
     def add(self, midpoint, length):

@@ -72,7 +72,8 @@ class BoundaryDisplay:
 
     >>> import matplotlib.pyplot as plt
     >>> from sklearn.datasets import make_moons
-    >>> from bayespoint import BayesPointClassifier, BoundaryDisplay
+    >>> from bayespoint import BayesPointClassifier
+    >>> from bayespoint.displays import BoundaryDisplay
     >>> X, y = make_moons(30, noise=0.2, random_state=0)
     >>> figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
     >>> for q, ax in zip([0.01, 0.1, 0.2], axes):

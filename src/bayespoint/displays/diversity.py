@@ -50,7 +50,8 @@ class DiversityDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayespoint import DiversityDisplay, VersionSpace
+    >>> from bayespoint import VersionSpace
+    >>> from bayespoint.displays import DiversityDisplay
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
     >>> K = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1) / 2)
     >>> space = VersionSpace(K, np.where(X[:, 0] * X[:, 1] > 0, 1, -1))

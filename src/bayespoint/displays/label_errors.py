@@ -52,7 +52,8 @@ class LabelErrorDisplay:
     Images of the digits 3 and 8, the first of which has the wrong label.
 
     >>> from sklearn.datasets import load_digits
-    >>> from bayespoint import BayesPointClassifier, LabelErrorDisplay
+    >>> from bayespoint import BayesPointClassifier
+    >>> from bayespoint.displays import LabelErrorDisplay
     >>> X, y = load_digits(return_X_y=True)
     >>> X, y = X[(y == 3) | (y == 8)][:80], y[(y == 3) | (y == 8)][:80]
     >>> y[0] = 11 - y[0]

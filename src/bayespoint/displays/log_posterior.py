@@ -70,7 +70,8 @@ class LogPosteriorDisplay:
     Ten points, labelled by the sign of their first coordinate, and one label flipped.
 
     >>> import numpy as np
-    >>> from bayespoint import LogPosteriorDisplay, VersionSpace, inference
+    >>> from bayespoint import VersionSpace, inference
+    >>> from bayespoint.displays import LogPosteriorDisplay
     >>> X = np.random.default_rng(0).normal(size=(10, 3))
     >>> y = np.sign(X[:, 0])
     >>> y[0] *= -1

@@ -46,7 +46,8 @@ class OnionDisplay:
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
-    >>> from bayespoint import OnionClassifier, OnionDisplay
+    >>> from bayespoint import OnionClassifier
+    >>> from bayespoint.displays import OnionDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> X = scale(X)
     >>> clf = OnionClassifier(depth=2, n_draws=2000, random_state=0).fit(X[::3], y[::3])

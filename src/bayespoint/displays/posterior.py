@@ -62,7 +62,8 @@ class PosteriorDisplay:
     Ten points in three dimensions, labelled by the sign of their first coordinate.
 
     >>> import numpy as np
-    >>> from bayespoint import PosteriorDisplay, VersionSpace, inference
+    >>> from bayespoint import VersionSpace, inference
+    >>> from bayespoint.displays import PosteriorDisplay
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(10, 3))
     >>> space = VersionSpace(X @ X.T, np.sign(X[:, 0]))
     >>> post = inference.sample_billiard(space, n_path=30, random_state=0)

@@ -1,5 +1,7 @@
 """Cross-validation of all shells."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
@@ -45,7 +47,7 @@ def cross_validate(space, depth=5, *, cv=10, method="exact", random_state=None, 
     check_space(space)
     check_seed(random_state)
     check_positive_integer("cv", cv)
-    makers = {"exact": sample_onion, "published": published_onion}
+    makers: dict[str, Any] = {"exact": sample_onion, "published": published_onion}
     if not isinstance(method, str) or method not in makers:
         raise ValueError(f"method must be one of {tuple(makers)}; got {method!r}.")
     depth, entropy = check_depth(depth), entropy_of(random_state)

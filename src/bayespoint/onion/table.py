@@ -299,8 +299,9 @@ def best_cell(errors):
     total = errors.sum(axis=-1)
     if np.all(np.isnan(total)):
         raise ValueError("no shell holds draws; raise n_draws.")
-    cells = np.argwhere(total == np.nanmin(total)).tolist()
-    return tuple(min(cells, key=lambda cell: (sum(cell), abs(cell[0] - cell[1]), cell)))
+    cells = np.argwhere(total == np.nanmin(total))
+    order = np.lexsort((np.abs(cells[:, 0] - cells[:, 1]), cells.sum(axis=1)))
+    return tuple(cells[order[0]].tolist())
 
 
 def best_noise(outputs, y, rates=NOISE_GRID):
