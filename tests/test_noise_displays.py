@@ -18,15 +18,17 @@ from thresholds import FALSE_ALARM_RATE, compare_means, two_stage
 
 from bayespoint import (
     BayesPointClassifier,
-    BoundaryDisplay,
-    DiversityDisplay,
     EmptyVersionSpaceError,
-    LabelErrorDisplay,
-    LogPosteriorDisplay,
     OnionClassifier,
     Posterior,
     VersionSpace,
     inference,
+)
+from bayespoint.displays import (
+    BoundaryDisplay,
+    DiversityDisplay,
+    LabelErrorDisplay,
+    LogPosteriorDisplay,
 )
 from bayespoint.displays.diversity import mean_angle
 from bayespoint.displays.style import SKY, VERMILION

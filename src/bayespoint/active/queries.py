@@ -76,7 +76,8 @@ def query_with_utilities(clf, X_pool, n, strategy, random_state):
     best = np.argsort(-values, kind="stable")[:most]
     # Where nothing is doubtful, points still differ in what they leave open of each other.
     values = np.maximum(values[best], np.finfo(float).eps)
-    chosen, worth = _greedy(values, *last._posterior_covariance(X_last[best]), min(n, len(best)))
+    variance, column = last._posterior_covariance(X_last[best])
+    chosen, worth = _greedy(values, variance, column, min(n, len(best)))
     everywhere = np.zeros((len(chosen), X_last.shape[0]))
     everywhere[:, best] = worth
     return best[chosen], everywhere
@@ -143,7 +144,10 @@ def _greedy(values, variance, column, n):
     for points chosen before.
     """
     scale = np.where(variance > 0, variance, 1.0)
-    left, chosen, products, rows = variance.copy(), [], [], []
+    left = variance.copy()
+    chosen: list = []
+    products: list = []
+    rows: list = []
     for _ in range(n):
         share = left / scale
         worth = values * np.where(share > COPY, share, 0.0)
