@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURES = {
     "sampling": {"on_sphere": "sphere.png", "by_chain": "trace.png"},
     "onion": {"table": "onion.png"},
+    "noisy-labels": {"suspects": "label_errors.png", "figure": "boundaries.png"},
 }
 
 
@@ -26,7 +27,7 @@ def main():
         for code in BLOCK.findall(page.read_text(encoding="utf-8")):
             exec(compile(code, str(page), "exec"), names)
         for name, file in files.items():
-            figure = names[name].figure_
+            figure = getattr(names[name], "figure_", names[name])
             figure.savefig(DOCS / "_static" / file, dpi=100, pil_kwargs={"optimize": True})
 
 
