@@ -105,13 +105,15 @@ def pass_rates(space, odds):
     """
     label, odds = space.y.copy(), space.y * odds
     if np.all(np.isinf(odds)):
-        return label, np.exp(-np.abs(odds))
+        return label, np.zeros(len(odds))
     for i, same, sign in coinciding_walls(space):
         together = np.append(odds[i], sign * odds[same])
         sure = together[np.isinf(together)]  # what is sure outweighs all else
         odds[i] = sure[0] if len(sure) else together.sum()
         odds[same] = 0.0
-    return np.where(odds == 0, label, np.sign(odds)), np.exp(-np.abs(odds))
+    # A rate that rounds to zero would make the label sure, which starts may have wrong.
+    rates = np.maximum(np.exp(-np.abs(odds)), np.finfo(float).tiny)
+    return np.where(odds == 0, label, np.sign(odds)), np.where(np.isinf(odds), 0.0, rates)
 
 
 def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):

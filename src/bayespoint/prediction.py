@@ -234,5 +234,6 @@ class PredictionMixin:
         with open_threads(effective_n_jobs(self.n_jobs)) as threads:
             values = apply_kernel(kernel, points, one, np.ones((1, 1)), threads)[:, 0]
         if not self.normalize_kernel:
-            values = values / (points.length * one.length[0])
+            length = points.length * one.length[0]
+            values = values / np.where(length > 0, length, 1.0)  # at the origin they are zero
         return values

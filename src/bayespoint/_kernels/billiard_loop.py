@@ -298,13 +298,18 @@ def crossing_angle(P, Q, label, odds, places, changes, cursor):
     """
     low, high, n = -math.pi, math.pi, 0
     for j in range(P.size):
-        place = math.atan2(-P[j], Q[j])
+        height = P[j] * label[j]
+        if odds[j] == math.inf and height <= 0:  # on the wall at worst, whatever rounding says
+            height = 0.0
+        place = math.atan2(-height, Q[j] * label[j])
         if place <= 0:
             place += math.pi
         if odds[j] == math.inf:
             high, low = min(high, place), max(low, place - math.pi)
         elif odds[j] > 0:
-            change = odds[j] if P[j] * label[j] > 0 else -odds[j]
+            # On the wall itself, what counts is the side just before it.
+            right = height > 0 or (height == 0 and Q[j] * label[j] < 0)
+            change = odds[j] if right else -odds[j]
             places[n], places[n + 1] = place, place - math.pi
             changes[n], changes[n + 1] = change, change
             n += 2

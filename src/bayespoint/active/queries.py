@@ -1,13 +1,16 @@
 """Points that the posterior is least sure of, and that do not say the same twice."""
 
+from copy import copy
+
 import numpy as np
 from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint.classifier import BayesPointClassifier
+from bayespoint.points import merge_duplicates
 from bayespoint.rejection import unwrapped
-from bayespoint.validation import check_positive_integer, check_seed
+from bayespoint.validation import canonical, check_positive_integer, check_seed
 
 STRATEGIES = ("entropy", "bald")
 
@@ -66,21 +69,33 @@ def query_with_utilities(clf, X_pool, n, strategy, random_state):
     """Do as `query`, and return what each point was worth when each of them was chosen.
 
     The utilities, (n_chosen, n_pool), are zero for points that are not among the most useful ones
-    by themselves, NaN for those chosen before.
+    by themselves and for copies of those chosen, NaN for those chosen before.
     """
     check_positive_integer("n", n)
     check_seed(random_state)
     values = utilities(clf, X_pool, strategy=strategy, random_state=random_state)
     last, X_last = _last_step(clf, X_pool)
-    most = min(len(values), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
-    best = np.argsort(-values, kind="stable")[:most]
+    row, member = _distinct(X_last)
+    most = min(len(row), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
+    best = np.argsort(-values[row], kind="stable")[:most]
     # Where nothing is doubtful, points still differ in what they leave open of each other.
-    values = np.maximum(values[best], np.finfo(float).eps)
-    variance, column = last._posterior_covariance(X_last[best])
+    values = np.maximum(values[row[best]], np.finfo(float).eps)
+    variance, column = last._posterior_covariance(X_last[row[best]])
     chosen, worth = _greedy(values, variance, column, min(n, len(best)))
-    everywhere = np.zeros((len(chosen), X_last.shape[0]))
+    everywhere = np.zeros((len(chosen), len(row)))
     everywhere[:, best] = worth
-    return best[chosen], everywhere
+    everywhere = everywhere[:, member]
+    copies = np.ones(len(member), dtype=bool)
+    copies[row] = False
+    everywhere[:, copies] = np.nan_to_num(everywhere[:, copies])
+    return row[best[chosen]], everywhere
+
+
+def _distinct(X):
+    """Rows of X that are no copies of others before them, and which of these each row is."""
+    label, weight = np.zeros(X.shape[0], dtype=np.int64), np.ones(X.shape[0])
+    points = merge_duplicates(canonical(X), label, weight, keep_order=True)
+    return points.row, points.member
 
 
 def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
@@ -134,30 +149,42 @@ def _last_step(clf, X_pool):
     last, X = unwrapped(clf, X_pool)
     if not isinstance(last, BayesPointClassifier):
         raise ValueError(f"clf must be a BayesPointClassifier; got {type(last).__name__}.")
-    return last, last._checked(X)
+    X = last._checked(X)
+    last = copy(last)
+    last.__dict__.pop("feature_names_in_", None)  # they are checked; the array has none
+    return last, X
 
 
 def _greedy(values, variance, column, n):
     """Choose points by value times the share of variance that those before leave.
 
-    ``column(i)``: covariance of all points with point i. Returns numbers and the products, NaN
-    for points chosen before.
+    ``column(i)``: covariance of all points with point i. Where nothing is left (there are more
+    points than dimensions), a new round begins with the points that are no copies. Returns
+    numbers and the products, NaN for points chosen before.
     """
     scale = np.where(variance > 0, variance, 1.0)
-    left = variance.copy()
+    copies = np.zeros(len(values), dtype=bool)
+    left, fresh = variance.copy(), False
     chosen: list = []
     products: list = []
     rows: list = []
-    for _ in range(n):
+    while len(chosen) < n:
         share = left / scale
         worth = values * np.where(share > COPY, share, 0.0)
         worth[chosen] = np.nan
         new = int(np.nanargmax(worth))
-        if chosen and worth[new] == 0:
-            break
+        if worth[new] == 0:
+            if fresh:
+                break
+            left, rows, fresh = np.where(copies, 0.0, scale), [], True
+            continue
+        fresh = False
         chosen.append(new)
         products.append(worth)
-        row = column(new) - sum(r[new] * r for r in rows)
+        covariance = column(new)
+        copies |= covariance**2 > (1 - COPY) * variance * variance[new]
+        copies[new] = True
+        row = covariance - sum(r[new] * r for r in rows)
         rows.append(row / np.sqrt(max(left[new], np.finfo(float).tiny)))
         left = np.maximum(left - rows[-1] ** 2, 0.0)
     return np.array(chosen), np.array(products)

@@ -1,10 +1,14 @@
 """`bayespoint.active.query` as a query strategy of scikit-activeml."""
 
+from copy import copy
+
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 try:
-    from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
+    from skactiveml.base import SingleAnnotatorPoolQueryStrategy
+    from skactiveml.classifier import SklearnClassifier
     from skactiveml.utils import (
         MISSING_LABEL,
         check_equal_missing_label,
@@ -69,15 +73,18 @@ class PosteriorQuery(SingleAnnotatorPoolQueryStrategy):
             X, y, candidates, batch_size, return_utilities, reset=True
         )
         X_cand, mapping = self._transform_candidates(candidates, X, y)
-        check_type(clf, "clf", SkactivemlClassifier)
+        check_type(clf, "clf", SklearnClassifier)
         check_equal_missing_label(clf.missing_label, self.missing_label_)
         check_type(fit_clf, "fit_clf", bool)
         if fit_clf:
             weight = {} if sample_weight is None else {"sample_weight": sample_weight}
             clf = clone(clf).fit(X, y, **weight)
+        else:
+            clf = copy(clf)
+            check_is_fitted(clf)  # takes over an estimator that was fitted before it was wrapped
         n_rows = len(X_cand) if mapping is None else len(X)
         place = np.arange(len(X_cand)) if mapping is None else mapping
-        if not getattr(clf, "is_fitted_", False):  # fewer than two classes: any point is as good
+        if not clf.is_fitted_:  # fewer than two classes: any point is as good
             utilities = np.full(n_rows, np.nan)
             utilities[place] = 0.0
             return simple_batch(
