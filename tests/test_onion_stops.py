@@ -66,9 +66,9 @@ def n_draws_of(table):
 )
 @pytest.mark.parametrize("thin", [1, 3])
 def test_draws_are_rounded_up_to_the_same_number_for_each_chain(n_draws, n_chains, held, thin):
-    table = sample(make_space(m=9), n_draws, n_chains=n_chains, thin=thin)
-    assert n_draws_of(table) == held
-    assert table.counts.sum() <= held
+    table = sample(make_space(m=9), n_draws, n_chains=n_chains, thin=thin, depth=9)
+    assert table.info["n_draws"] * n_chains == held
+    assert table.counts.sum() <= n_draws_of(table) <= held
     assert table.info["bounces"].shape == table.info["passes"].shape == (n_chains,)
     assert table.info["rounds"] > 0
     assert table.info["drift"] < 1e-9
@@ -144,12 +144,13 @@ def test_half_of_the_time_is_left_for_draws(monkeypatch):
 def test_whenever_time_is_up_what_comes_back_is_usable(n_calls, monkeypatch):
     space = make_space(m=20)
     stop_after(monkeypatch, n_calls)
-    table = sample(space, 2_000, n_chains=4, thin=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        table = sample(space, 2_000, n_chains=4, thin=2, depth=20)
     draws = table._draws
     assert 4 <= len(draws.coef) < 2_000
     assert_allclose(np.einsum("ij,ij->i", draws.coef, space.outputs(draws.coef)), 1.0, rtol=1e-9)
     assert_array_equal(wrong_labels(space.y, space.outputs(draws.coef)), draws.cells)
-    assert np.all(draws.cells <= 2)
     if np.any(table.counts):
         assert_usable(table, space)
 
@@ -200,14 +201,6 @@ def test_ctrl_c_acts_at_once(rounds, n_jobs, monkeypatch):
     n_threads = threading.active_count()
     assert press_later(sample, make_space(m=60), 10**6, n_jobs=n_jobs) < PROMPT_SECONDS
     assert threading.active_count() == n_threads
-
-
-@can_press
-def test_ctrl_c_acts_while_a_start_is_looked_for(monkeypatch):
-    monkeypatch.setattr(exact, "TRAP_FLIGHTS", 10**9)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 2)), rng.choice([-1, 1], 40)
-    assert press_later(sample, VersionSpace(X @ X.T, y), depth=0) < PROMPT_SECONDS
 
 
 @can_press
@@ -290,7 +283,7 @@ def test_points_at_the_origin_are_refused():
 
 
 def test_no_classifier_with_so_few_errors_is_an_error_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(exact, "TRAP_FLIGHTS", 50)
+    monkeypatch.setattr(exact, "MAX_ROUNDS", 50)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 2)), rng.choice([-1, 1], 40)
     with pytest.raises(
@@ -302,8 +295,8 @@ def test_no_classifier_with_so_few_errors_is_an_error_with_the_remedy(monkeypatc
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_point_with_both_labels_and_too_few_errors_allowed(seed, monkeypatch):
-    """No trap holds a ball between two walls that coincide."""
-    monkeypatch.setattr(exact, "TRAP_FLIGHTS", 50)
+    """No ball stays between two walls that coincide."""
+    monkeypatch.setattr(exact, "MAX_ROUNDS", 50)
     X = np.random.default_rng(seed).normal(size=(6, 3))
     X[1] = X[0]
     with pytest.raises(ValueError, match="found no classifier that makes at most"):
@@ -324,10 +317,8 @@ def test_the_fewest_points_in_a_table_that_is_too_deep(m):
     y = np.array([1, -1, 1])[:m]
     space = VersionSpace(np.diag([1.0, 4.0, 0.25][:m]), y)
     table = sample(space, 4_000, depth=5)
-    minus, plus = np.count_nonzero(y < 0), np.count_nonzero(y > 0)
-    held = np.zeros((6, 6), dtype=bool)
-    held[: minus + 1, : plus + 1] = True
-    assert_array_equal(table.counts > 0, held)
+    assert table.depth == (np.count_nonzero(y < 0), np.count_nonzero(y > 0))
+    assert np.all(table.counts > 0)
     assert_allclose(np.exp(table.log_volume[0, 0]), 2.0**-m, rtol=0.2)
     assert_usable(table, space)
 
