@@ -269,7 +269,7 @@ class Ball:
         fly(
             store, slots.astype(np.int32), self.K.diagonal().copy(), self.ridge,
             np.zeros((0, 0)), self.label, self.pass_rate,
-            np.zeros((len(self.K), 2), dtype=np.int64), np.zeros((0, 0)),
+            np.zeros((len(self.K), 2), dtype=np.int64), np.zeros((0, 0)), 0.0,
             np.full(self.n_flights, self.travel), self.n_flights, self.thin, max_events,
             self.directions,
             self.white, self.side, self.P, self.Q, self.coef_p, self.coef_q, self.white_p,

@@ -69,7 +69,8 @@ class Table(NamedTuple):
     # Instead of pass rates (which are then positive), where weights depend on numbers of errors:
     # (m, 2), change of the numbers of wrong labels -1 and +1 as a wall is passed from its + side
     change: np.ndarray = np.zeros((0, 2), dtype=np.int64)
-    log_weight: np.ndarray = np.zeros((0, 0))  # by these numbers; outside the table, no weight
+    log_weight: np.ndarray = np.zeros((0, 0))  # by these numbers
+    slope: np.ndarray = np.zeros(1)  # by which it falls with each error beyond the table
 
 
 class Balls:
@@ -163,13 +164,16 @@ class Balls:
         log_weight = self.table.log_weight
         if log_weight.size:
             here, there = (wrong_labels(self.table.label, x) for x in (self.side, -self.side))
-            inside = np.all(there < log_weight.shape, axis=1)
-            held = np.where(inside[:, None], there, 0)
-            odds = log_weight[tuple(here.T)] - log_weight[tuple(held.T)]
-            return np.where(inside, odds, np.inf)
+            return self._log_density(here) - self._log_density(there)
         with np.errstate(divide="ignore"):
             odds = -np.log(self.table.pass_rate) * self.table.label * np.sign(self.P)
         return np.sum(odds, axis=1)
+
+    def _log_density(self, cells):
+        most = np.subtract(self.table.log_weight.shape, 1)
+        beyond = np.maximum(cells - most, 0).sum(axis=-1)
+        held = np.minimum(cells, most)
+        return self.table.log_weight[tuple(held.T)] - self.table.slope[0] * beyond
 
     def forget(self):
         """Begin to count and to record anew."""
@@ -256,11 +260,12 @@ class Balls:
         def advance():
             fly(
                 rows.store, rows.slot_of_row, self.squared_length, table.ridge, self.basis,
-                table.label[b], table.pass_rate[b], self.change, table.log_weight, travels,
-                n_flights, thin, max_events, directions, white, self.side[b], self.P[b], self.Q[b],
-                self.coef_p[b], self.coef_q[b], self.white_p[b], self.white_q[b], self.kicks[b],
-                self.ends_coef[b], self.ends_white[b], self.angle[b], self.cursor[b], cotangents,
-                *draws, no_path if b else self.path,
+                table.label[b], table.pass_rate[b], self.change, table.log_weight,
+                table.slope[0], travels, n_flights, thin, max_events, directions, white,
+                self.side[b], self.P[b], self.Q[b], self.coef_p[b], self.coef_q[b],
+                self.white_p[b], self.white_q[b], self.kicks[b], self.ends_coef[b],
+                self.ends_white[b], self.angle[b], self.cursor[b], cotangents, *draws,
+                no_path if b else self.path,
             )  # fmt: skip
 
         return advance

@@ -93,6 +93,15 @@ class Budget:
         finally:
             self.label = label
 
+    @contextmanager
+    def unlimited(self):
+        """Let only Ctrl-C end the work for a while."""
+        limit, self.max_time = self.max_time, None
+        try:
+            yield
+        finally:
+            self.max_time = limit
+
     def show(self, done, total, detail=""):
         """Draw the progress line, at most every tenth of a second and at the end."""
         if self.label is None:

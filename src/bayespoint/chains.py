@@ -143,7 +143,8 @@ def _starts(space, factor, noise, n_chains, start, entropy, budget, threads):
         if start not in (None, *STARTS):
             raise ValueError(f"start must be an array, one of {STARTS} or None; got {start!r}.")
         if start == "light_trap":
-            traps = light_traps(space, factor, n_chains, entropy, budget, threads)
+            with budget.unlimited():
+                traps = light_traps(space, factor, n_chains, entropy, budget, threads)
             return np.array([trap.coef for trap in traps])
         if start == "random" and np.any(noise == 0):
             raise ValueError("start='random' needs label_noise > 0 for every point.")

@@ -180,6 +180,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     (1, 3)
     """
 
+    _merges = True  # equal points with equal labels are one wall
+
     def __init__(
         self, kernel="rbf", *, gamma="scale", degree=3, coef0=1.0, normalize_kernel=True,
         bias=1.0, inference="auto", n_draws=100, softness=0.1, label_noise=0.0, decision="auto",
@@ -277,7 +279,9 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         label = np.zeros(len(y), dtype=np.int64)
         label[kept] = kept_label
         X = canonical(X)
-        points = merge_duplicates(X, label, weight, keep_order=self.kernel == "precomputed")
+        points = merge_duplicates(
+            X, label, weight, keep_order=self.kernel == "precomputed", merge=self._merges
+        )
         self._n_samples_ = X.shape[0]
         totals = np.bincount(points.label, weights=points.weight)
         self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
@@ -506,7 +510,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self._draws_ is None:
-            raise ValueError("a compressed classifier holds no draws; use the original one.")
+            raise ValueError("this copy of a classifier holds no draws; use the original one.")
         n_machines = len(self.dual_coef_)
         if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
             raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")

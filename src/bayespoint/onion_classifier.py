@@ -4,12 +4,22 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint.chains import warn_if_unmixed
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.decisions import fit_link
 from bayespoint.onion.exact import draw_onion
-from bayespoint.onion.table import best_cell, best_noise, check_depth, error_table, noise_density
+from bayespoint.onion.table import (
+    best_cell,
+    best_noise,
+    check_depth,
+    clipped,
+    error_table,
+    noise_density,
+)
+from bayespoint.validation import warn
 
 # Balls of a run, and draws kept of it.
 CHAINS = 8
@@ -32,11 +42,11 @@ class OnionClassifier(BayesPointClassifier):
         Largest number of training errors, on each class, of the shells drawn.
     shells : "noise", "best", pair of int or float, default="noise"
         Which of them decide. "noise": all, by volume and by the posterior of labels that are
-        wrong with some rate; the rate with the fewest leave-one-out errors is taken. A float in
-        [0, 0.5) is this rate, given. "best": the shell with the fewest leave-one-out errors. A
-        pair is one shell, (n_minus, n_plus).
-    n_draws : int, default=20_000
-        Draws of all shells together, all held during fit: 16 bytes for each of them and each
+        wrong with some rate, cut off at ``depth``; the rate with the fewest leave-one-out errors
+        is taken. A float in [0, 0.5) is this rate, given. "best": the shell with the fewest
+        leave-one-out errors. A pair is one shell, (n_minus, n_plus).
+    n_draws : int, default=10_000
+        Draws of all shells together, all held during fit: 32 bytes for each of them and each
         training point.
     softness : float, default=0.1
         Soft boundaries, as for `BayesPointClassifier`; 0 for those of the paper.
@@ -45,8 +55,8 @@ class OnionClassifier(BayesPointClassifier):
     cache_size : float, default=2000
         Memory for the Gram matrix, its factor and the draws, in MB.
     max_time : float, optional
-        Seconds after which fitting ends with the draws it has. The Gram matrix is factorised and
-        starts are found first, whatever the limit.
+        Seconds after which fitting ends with the draws it has. The Gram matrix is factorised
+        first, whatever the limit.
     n_jobs : int, optional
         Threads; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -58,21 +68,30 @@ class OnionClassifier(BayesPointClassifier):
     shells_ : tuple of int or float
         Shell chosen, or rate of the mixture.
     loo_errors_ : ndarray of shape (n_minus + 1, n_plus + 1, 2)
-        Leave-one-out errors of each shell among points of the first and of the second class
-        (copies of a point count once); NaN where no draw fell.
+        Leave-one-out errors of each shell among points of the first and of the second class,
+        before any shift by ``class_weight``; NaN where no draw fell.
+    edge_share_ : float
+        Share of the deciding mixture in the deepest shells of the table; much of it says that a
+        larger ``depth`` would change the answer.
+    bayes_point_error_ : ndarray of shape (1,)
+        Monte-Carlo standard error of the Bayes point, an angle in radians; NaN for copies made
+        by `with_shells`.
     log_volume_ : ndarray of shape (n_minus + 1, n_plus + 1)
         Logarithm of each shell's share of the volume of all.
     counts_ : ndarray of shape (n_minus + 1, n_plus + 1)
         Draws in each shell.
     centres_ : ndarray of shape (n_minus + 1, n_plus + 1, n_support)
         Mass centre of each shell: coefficients over the support points.
-    classes_, support_, support_vectors_, dual_coef_, gamma_, softness_, n_draws_, diagnostics_
-        As for `BayesPointClassifier`; ``n_draws_`` draws of the mixture are kept as a committee.
+    n_draws_ : int
+        Draws of the deciding mixture that are kept, a committee of 200 at most.
+    classes_, support_, support_vectors_, dual_coef_, gamma_, softness_, diagnostics_
+        As for `BayesPointClassifier`.
 
     Notes
     -----
-    Weights of points change `gamma` and the steepness of probabilities only; weight 0 leaves a
-    point out. For more than two classes wrap it in `sklearn.multiclass.OneVsRestClassifier`.
+    Each copy of a point is a training error of its own, but weights other than 0 and 1 are not:
+    they change `gamma` and the steepness of probabilities only. For more than two classes wrap it
+    in `sklearn.multiclass.OneVsRestClassifier`.
 
     References
     ----------
@@ -94,6 +113,8 @@ class OnionClassifier(BayesPointClassifier):
     True
     """
 
+    _merges = False  # each copy is a training error of its own
+
     # What the other inferences leave open.
     inference = "onion"
     decision = "bayes_point"
@@ -104,7 +125,7 @@ class OnionClassifier(BayesPointClassifier):
 
     def __init__(
         self, kernel="rbf", *, gamma="scale", degree=3, coef0=1.0, normalize_kernel=True,
-        bias=1.0, depth=5, shells="noise", n_draws=20_000, softness=0.1, class_weight=None,
+        bias=1.0, depth=5, shells="noise", n_draws=10_000, softness=0.1, class_weight=None,
         cache_size=2000, max_time=None, n_jobs=None, random_state=None, verbose=0,
     ):  # fmt: skip
         self.kernel = kernel
@@ -137,14 +158,39 @@ class OnionClassifier(BayesPointClassifier):
         OnionClassifier
             Fitted, without the committee of draws.
         """
-        check_is_fitted(self)
+        table = self._needed_table()
         other = copy(self)
         other.shells = shells
-        table = _Table(**self._table_)
-        other.shells_, density = table.choose(_checked_shells(shells, check_depth(self.depth)))
+        depth = tuple(n - 1 for n in table.counts.shape)
+        other.shells_, density = table.choose(_checked_shells(shells, depth))
         other._decide_by(table, density)
-        other._draws_ = None
+        other._draws_, other.n_draws_ = None, 0
+        other.bayes_point_error_ = np.array([np.nan])
         return other
+
+    def compress(self, tol=1e-2):
+        """Return a classifier with fewer support points and almost the same decisions.
+
+        Parameters
+        ----------
+        tol : float, default=1e-2
+            As for `BayesPointClassifier.compress`.
+
+        Returns
+        -------
+        OnionClassifier
+            Fitted, without draws and without the table of shells.
+        """
+        small = super().compress(tol)
+        small._table_ = None
+        del small.centres_
+        return small
+
+    def _needed_table(self):
+        check_is_fitted(self)
+        if self._table_ is None:
+            raise ValueError("a compressed classifier holds no shells; use the original one.")
+        return _Table(**self._table_)
 
     def error_table(self, X, y):
         """Errors of the centre of every shell on new points, as in R&M's table 18.1.
@@ -159,12 +205,13 @@ class OnionClassifier(BayesPointClassifier):
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among points of the first and of the second class; NaN where no draw fell.
         """
+        self._needed_table()
         y = np.asarray(y)
         X = self._validated(X)
         if y.shape != X.shape[:1] or not np.all(np.isin(y, self.classes_)):
             raise ValueError(
                 f"y must hold one label of {self.classes_.tolist()} for each of {X.shape[0]} rows "
-                f"of X; got shape {y.shape}."
+                f"of X; got shape {y.shape}, labels {np.unique(y)[:5].tolist()}."
             )
         flat = self.centres_.reshape(-1, self.centres_.shape[-1])
         held = ~np.isnan(flat[:, 0])
@@ -191,7 +238,7 @@ class OnionClassifier(BayesPointClassifier):
         self.inference_, self.inference_reason_ = "onion", "asked for"
         self._decision_ = self.decision
         n_points = len(points.label)
-        needed = (n_points**2 * (itemsize + 8) + 16 * n_points * self.n_draws) / 1e6
+        needed = (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6
         if needed > self.cache_size:
             raise ValueError(
                 f"the onion needs {needed:.1f} MB for {self.n_draws} draws over {n_points} "
@@ -204,8 +251,7 @@ class OnionClassifier(BayesPointClassifier):
         return np.empty(0, dtype=np.int64)
 
     def _method(self):
-        depth = check_depth(self.depth)
-        return _Method(depth, _checked_shells(self.shells, depth))
+        return _Method(check_depth(self.depth), self.shells)
 
     def _fit_link(self, kernel, distinct, problem, points, budget):  # noqa: ARG002
         state = self._draws_
@@ -218,12 +264,13 @@ class OnionClassifier(BayesPointClassifier):
         self.counts_, self.log_volume_ = table.counts, table.log_volume
         self.loo_errors_ = table.loo_errors()
         self.centres_ = table.centres()
-        self._decide_by(table, table.density(self.shells_))
+        self._decide_by(table, state.pop("density"))
 
     def _decide_by(self, table, density):
         """Set the Bayes point, and the link from its leave-one-out outputs."""
         centre, norm = table.combine(density)
         self.dual_coef_ = centre[None]
+        self.edge_share_ = table.edge_share(density)
         points = self._link_points_
         outputs = table.loo_outputs(density) / norm / points["length"]
         self._kappa_ = fit_link(outputs, points["label"], points["weight"])
@@ -244,22 +291,44 @@ class _Method(NamedTuple):
     def draw(self, problem, n_draws, *, tol, entropy, held, budget, threads):  # noqa: ARG002
         """Draw the table, choose shells, and keep some draws of these."""
         space = problem.space(0)
-        onion = draw_onion(
-            space, self.depth, -(-n_draws // CHAINS), CHAINS, 1, entropy, budget, threads
-        )
+        depth = clipped(self.depth, space.y)
+        onion = draw_onion(space, depth, -(-n_draws // CHAINS), CHAINS, 1, entropy, budget, threads)
+        if budget.interrupted and not np.any(onion.counts):
+            raise KeyboardInterrupt
         table = _Table.of(onion)
-        shells, density = table.choose(self.shells)
-        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(6, 0)))
-        kept = onion.resample(density, KEPT_DRAWS, rng)
+        shells, density = self._chosen(table, _checked_shells(self.shells, depth), budget)
+        n_held = np.count_nonzero(onion.weights(density))
+        seed = int(np.random.SeedSequence(entropy, spawn_key=(6, 0)).generate_state(1)[0])
+        kept = onion.resample(density, min(KEPT_DRAWS, n_held), seed)
+        if not budget.interrupted:
+            warn_if_unmixed("onion", onion.info["n_draws"], onion.info["rhat"])
         state = {
             "coef": [kept.coef], "bayes_points": onion.combine(density)[None],
-            "angle_errors": np.array([kept.bayes_point_error()]),
+            "angle_errors": np.array([onion.combine_error(density)]),
             "mean_norms": np.array([kept.mean_norm]),
             "used": np.ones(problem.targets.shape, dtype=bool), "n_draws": kept.n_draws,
-            "n_chains": 1, "finished": True, "info": onion.info, "table": table._asdict(),
-            "shells": shells,
+            "n_chains": 1, "finished": bool(onion.info["n_draws"]), "info": onion.info,
+            "table": table._asdict(), "shells": shells, "density": density,
         }  # fmt: skip
         return state, None
+
+    def _chosen(self, table, shells, budget):
+        """Shells and their density; where time was up before one was reached, what there is."""
+        shells, density = table.choose(shells)
+        if np.any(density * table.counts):
+            return shells, density
+        held = [tuple(cell) for cell in np.argwhere(table.counts).tolist()]
+        if not budget.spent():
+            raise ValueError(
+                f"shells={self.shells!r}: no draw makes so few training errors or so many; the "
+                f"shells that hold draws are {held[:10]}. Choose one of these, or raise n_draws."
+            )
+        warn(
+            f"the time was up before a draw fell into shells={self.shells!r}; shells {held[:10]} "
+            f"decide instead. Raise max_time.",
+            ConvergenceWarning,
+        )
+        return shells, (table.counts > 0).astype(float)
 
 
 class _Table(NamedTuple):
@@ -290,7 +359,10 @@ class _Table(NamedTuple):
         """Shell or rate, and the weight per volume of each shell."""
         if isinstance(shells, str):
             best = shells == "best"
-            shells = best_cell(self.loo_errors()) if best else best_noise(self.loo_sums, self.y)
+            if best:
+                shells = best_cell(self.loo_errors())
+            else:
+                shells = best_noise(self.loo_sums, self.y, self.counts)
         return shells, self.density(shells)
 
     def density(self, shells):
@@ -299,6 +371,11 @@ class _Table(NamedTuple):
         density = np.zeros(self.counts.shape)
         density[shells] = 1.0
         return density
+
+    def edge_share(self, density):
+        """Share of a mixture in the deepest shells of the table."""
+        weight = density * np.exp(self.log_volume)
+        return float(1 - weight[:-1, :-1].sum() / weight.sum())
 
     def combine(self, density):
         """Unit centre of a mixture, and the length of the mean it comes from."""

@@ -36,12 +36,12 @@ class DistinctPoints(NamedTuple):
     member: np.ndarray
 
 
-def merge_duplicates(X, label, weight, *, keep_order=False):
+def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     """Merge equal rows of X that carry the same label; drop rows of weight 0.
 
     The result is ordered by content (a hash), so that permuting the rows of the input permutes
     nothing else. ``keep_order=True`` orders by first occurrence instead, for Gram matrices,
-    whose columns move with their rows.
+    whose columns move with their rows. ``merge=False`` leaves copies as they are.
     """
     kept = np.flatnonzero(weight > 0)
     if len(kept) < X.shape[0]:
@@ -49,6 +49,8 @@ def merge_duplicates(X, label, weight, *, keep_order=False):
     keys = _row_hashes(X)
     group = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
+    if not merge:
+        key = np.argsort(np.argsort(key, kind="stable"), kind="stable")
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     total = np.bincount(inverse, weights=weight[kept])
     if keep_order:

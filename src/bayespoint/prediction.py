@@ -109,7 +109,7 @@ class PredictionMixin:
         """
         X = self._validated(X)
         if self._draws_ is None:
-            raise ValueError("a compressed classifier holds no draws; use the original one.")
+            raise ValueError("this copy of a classifier holds no draws; use the original one.")
         check_positive_integer("n_samples", n_samples)
         rng = check_random_state(random_state)
         replace = n_samples > self.n_draws_

@@ -40,11 +40,26 @@ NOISY_PASSES = 50
 # Solves of the linear system, each for what the last one left.
 REFINEMENTS = 3
 
+# Visits of each point by a perceptron once a first search for contradictions found none.
+LONG_PASSES = 100_000
+
 # Probability to leave a light trap through a wall: none, but walls still have two sides.
 NEVER = 1e-300
 
 # Flights in a light trap before somebody asks whether there is anything to get into.
 TRAP_CHECK = 100
+
+
+class NoStartError(ValueError):
+    """A perceptron did not get inside version space."""
+
+    def __init__(self, violated):
+        self.violated = int(violated)
+        super().__init__(
+            f"found no start inside version space: the Gram matrix is singular (or nearly so), and "
+            f"the perceptron leaves {self.violated} training points on the wrong side. Raise "
+            f"softness, set label_noise > 0, or raise max_time where it is set."
+        )
 
 
 class Start(NamedTuple):
@@ -97,7 +112,18 @@ def perceptron_start(space, *, max_time=None, random_state=None):
     budget = _new_budget(max_time, random_state)
     rng = start_rng(entropy_of(random_state), 0)
     with budget.catching_interrupts(), open_threads(1):
-        found = perceptron_vector(space, np.ones(len(space), dtype=bool), rng, budget)
+        everyone = np.ones(len(space), dtype=bool)
+        try:
+            try:
+                found = perceptron_vector(space, everyone, rng, budget)
+            except NoStartError:  # no contradiction was found: go on for longer
+                found = perceptron_vector(space, everyone, rng, budget, max_passes=LONG_PASSES)
+        except NoStartError as error:
+            raise ValueError(
+                f"the perceptron leaves {error.violated} training points on the wrong side after "
+                f"{LONG_PASSES} passes, or when time was up. Raise max_time where it is set, use "
+                f"direct_start or light_trap_start, or set softness > 0."
+            ) from None
     _raise_if_interrupted(budget)
     return found
 
@@ -308,6 +334,7 @@ def given_starts(space, start, n_balls, must=True):
 
     ``must``: points that have to be on the right side already.
     """
+    start = start.coef if isinstance(start, Start) else start
     try:
         coef = np.array(start, dtype=np.float64, order="C")
     except (TypeError, ValueError):
@@ -369,7 +396,7 @@ def direct_starts(space, factor, rngs):
     return starts
 
 
-def perceptron_vector(space, sure, rng, budget, check=None):
+def perceptron_vector(space, sure, rng, budget, check=None, max_passes=MAX_PASSES):
     """`Start` from a kernel perceptron on the points in a random order.
 
     Where some labels are ``sure``, on these alone until all are right; otherwise on all points
@@ -384,7 +411,7 @@ def perceptron_vector(space, sure, rng, budget, check=None):
         with budget.silent():
             (draw,) = perceptron_draws(
                 space.rows, space.y.astype(np.int8)[None, :], space.ridge, range(1),
-                lambda _: order, budget=budget, max_passes=MAX_PASSES if must else NOISY_PASSES,
+                lambda _: order, budget=budget, max_passes=max_passes if must else NOISY_PASSES,
                 on_exhausted=check if must else None,
             )  # fmt: skip
     except ZeroLengthError:
@@ -394,11 +421,7 @@ def perceptron_vector(space, sure, rng, budget, check=None):
     if must and draw.violated[0]:
         if budget.stopped:
             raise KeyboardInterrupt
-        raise ValueError(
-            f"found no start inside version space: the Gram matrix is singular (or nearly so), and "
-            f"the perceptron leaves {draw.violated[0]} training points on the wrong side. Raise "
-            f"softness, set label_noise > 0, or raise max_time where it is set."
-        )
+        raise NoStartError(draw.violated[0])
     coef = np.zeros(len(space))
     coef[draw.coef[0][0]] = draw.coef[0][1]
     return Start(coef, {"mistakes": int(draw.mistakes[0])})

@@ -113,24 +113,31 @@ def uniform(cursor):
 
 
 @jit
-def passes(side, label, pass_rate, change, log_weight, cursor):
+def log_density(log_weight, slope, minus, plus):
+    """Log-weight by numbers of wrong labels; beyond the table it falls with each further error."""
+    most_minus, most_plus = log_weight.shape[0] - 1, log_weight.shape[1] - 1
+    beyond = max(minus - most_minus, 0) + max(plus - most_plus, 0)
+    return log_weight[min(minus, most_minus), min(plus, most_plus)] - slope * beyond
+
+
+@jit
+def passes(side, label, pass_rate, change, log_weight, slope, cursor):
     """Decide whether a ball passes a wall it has met.
 
     A wall met from the right side of its label is passed with its ``pass_rate``, from the wrong
     side always: flux balance for prod q^e (1 - q)^(1 - e). Where ``log_weight[n_minus, n_plus]`` of
     the numbers of wrong labels is given, with probability min(1, weight ahead / weight here), the
-    balance for any weights; outside the table the weight is zero. ``change``: of these numbers
-    when the wall is passed from its positive side.
+    balance for any weights. ``change``: of these numbers when the wall is passed from its positive
+    side.
     """
     if log_weight.size == 0:
         return side * label < 0 or (pass_rate > 0 and uniform(cursor) < pass_rate)
     sign = 1 if side > 0 else -1
     minus = cursor[WRONG_MINUS] + sign * change[0]
     plus = cursor[WRONG_PLUS] + sign * change[1]
-    if minus < 0 or plus < 0 or minus >= log_weight.shape[0] or plus >= log_weight.shape[1]:
-        return False
-    change = log_weight[minus, plus] - log_weight[cursor[WRONG_MINUS], cursor[WRONG_PLUS]]
-    if change < 0 and uniform(cursor) >= math.exp(change):
+    here = log_density(log_weight, slope, cursor[WRONG_MINUS], cursor[WRONG_PLUS])
+    gain = log_density(log_weight, slope, minus, plus) - here
+    if gain < 0 and uniform(cursor) >= math.exp(gain):
         return False
     cursor[WRONG_MINUS], cursor[WRONG_PLUS] = minus, plus
     return True
@@ -208,10 +215,10 @@ def record(P, Q, cos, sin, path, cursor):
 
 @jit
 def fly(
-    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, change, log_weight, travels,
-    n_flights, thin, max_events, directions, white, side, P, Q, coef_p, coef_q, white_p, white_q,
-    kicks, ends_coef, ends_white, angle, cursor, cotangents, draws_output, draws_coef, draws_white,
-    path,
+    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, change, log_weight, slope,
+    travels, n_flights, thin, max_events, directions, white, side, P, Q, coef_p, coef_q, white_p,
+    white_q, kicks, ends_coef, ends_white, angle, cursor, cotangents, draws_output, draws_coef,
+    draws_white, path,
 ):  # fmt: skip
     """Fly one ball until its flights are done or ``max_events`` walls were met.
 
@@ -250,7 +257,9 @@ def fly(
             angle[0] = ahead
             cos, sin = math.cos(ahead), math.sin(ahead)
             record(P, Q, cos, sin, path, cursor)
-            if passes(side[wall], label[wall], pass_rate[wall], change[wall], log_weight, cursor):
+            if passes(
+                side[wall], label[wall], pass_rate[wall], change[wall], log_weight, slope, cursor
+            ):
                 side[wall] = -side[wall]
                 to_p, to_q = 0.0, 0.0
                 cursor[PASSES] += 1

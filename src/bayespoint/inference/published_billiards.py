@@ -36,7 +36,7 @@ DIRECTIONS = ("coefficients", "isotropic")
 
 
 def sample_jmlr_billiard(
-    space, n_draws=1000, *, tol=1e-4, tau_max=1e4, max_bounces=100_000,
+    space, n_draws=1000, *, tol=1e-3, tau_max=1e4, max_bounces=100_000,
     directions="coefficients", start=None, max_time=None, random_state=None, verbose=0,
 ):  # fmt: skip
     """Play billiards as in JMLR's algorithm 2: one ball, until its next chord would count little.
@@ -51,10 +51,10 @@ def sample_jmlr_billiard(
     space : VersionSpace
     n_draws : int, default=1000
         Midpoints of chords kept, at most; the longer the run, the wider they are apart.
-    tol : float, default=1e-4
-        The paper's TOL: stop when the weight of the next chord in the centre of mass,
-        rho_2(p_min, Xi / (Xi + xi_max)), is not above this. It bounds one step of the running
-        mean, not its error.
+    tol : float, default=1e-3
+        The paper's TOL (there about 1e-4): stop when the weight of the next chord in the centre
+        of mass, rho_2(p_min, Xi / (Xi + xi_max)), is not above this. It bounds one step of the
+        running mean, not its error.
     tau_max : float, default=1e4
         Flight time from which on a ball has escaped (the paper gives no number): it then leaves
         the wall in a random inward direction.
@@ -63,7 +63,7 @@ def sample_jmlr_billiard(
     directions : {"coefficients", "isotropic"}, default="coefficients"
         Whose distribution is isotropic when a direction is drawn: that of its coefficients, as
         published, or its own.
-    start : array-like of shape (m,), optional
+    start : array-like of shape (m,) or Start, optional
         Coefficients of a vector inside version space. Default: a kernel perceptron, as in the
         paper.
     max_time : float, optional

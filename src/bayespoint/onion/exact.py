@@ -1,16 +1,18 @@
 """The unbiased onion: draws uniform within each shell."""
 
+from typing import NamedTuple
+
 import numpy as np
 from joblib import effective_n_jobs
 
 from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, run, wrong_labels
 from bayespoint.budget import Budget
-from bayespoint.chains import BURN_IN_NOISY
+from bayespoint.chains import BURN_IN_NOISY, mixing, warn_if_unmixed
 from bayespoint.factor import factorise
 from bayespoint.onion.leave_one_out import Draws, classes
-from bayespoint.onion.table import Onion, check_depth
+from bayespoint.onion.table import Onion, check_depth, clipped
 from bayespoint.posterior import Posterior, angle_error
-from bayespoint.starts import direct_starts, light_traps, start_rng
+from bayespoint.starts import direct_starts, random_start, start_rng
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     check_jobs,
@@ -22,42 +24,49 @@ from bayespoint.validation import (
 )
 from bayespoint.version_space import check_space
 
-# Learning the weights: flights of each ball between two changes, the first change of a
-# log-weight by a visit, the last, and how even visits must be before changes are halved.
+# Learning the weights: flights of each ball between two changes; the first change of a log-weight
+# by a visit, and the last; visits of a round that count in full; how many visits of each shell, and
+# how even, before changes are halved.
 LEARN_FLIGHTS = 4
-FIRST_GAIN, LAST_GAIN = 0.5, 0.005
-EVEN = 0.3
+FULL_VISITS = 32
+FIRST_GAIN, LAST_GAIN = 0.5, 0.03
+LEAST_VISITS, EVEN = 5, 0.3
 MAX_ROUNDS = 4000
 
-# Flights of a light trap towards a place with few errors.
-TRAP_FLIGHTS = 2000
+# Beyond the table the log-weight falls with each error by a slope, learnt such that balls are there
+# for this share of the time: excursions connect shells that would be apart within the table.
+OUTSIDE = 0.25
+FIRST_SLOPE = 3.0
+SLOPES = (0.05, 50.0)
 
 
 def sample_onion(
-    space, depth=5, n_draws=20_000, *, n_chains=8, thin=1, max_time=None, n_jobs=None,
+    space, depth=5, n_draws=10_000, *, n_chains=8, thin=1, max_time=None, n_jobs=None,
     random_state=None, verbose=0,
 ):  # fmt: skip
     """Draw classifiers uniformly from each shell of few training errors, in one run.
 
-    Version space itself may be empty. Exact: apart from the burn-in, draws within a shell are
-    uniform, whatever weights were learnt.
+    Version space itself may be empty. Apart from the burn-in, draws within a shell are uniform,
+    whatever weights were learnt; balls make excursions beyond the table, so that shells of several
+    parts are visited everywhere, and chains that do not agree give a warning.
 
     Parameters
     ----------
     space : VersionSpace
     depth : int or pair of int, default=5
         Largest number of training errors of each class in the table (of class -1 and of class
-        +1). Shells one deeper are sampled as well, for the leave-one-out errors.
-    n_draws : int, default=20_000
-        Draws of all chains and shells together. They are all held: 16 bytes for each draw and
-        training point.
+        +1), no more than there are points of it. Shells one deeper are sampled as well, for the
+        leave-one-out errors.
+    n_draws : int, default=10_000
+        Draws of all chains and shells together, about a quarter of them beyond the table and
+        not used. All are held: 32 bytes for each draw and training point.
     n_chains : int, default=8
         Balls.
     thin : int, default=1
         Flights for each draw.
     max_time : float, optional
         Seconds after which the draws made so far are used. At most half of it is for learning
-        weights; the Gram matrix is factorised and starts are found first, whatever the limit.
+        weights; the Gram matrix is factorised first, whatever the limit.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
@@ -68,12 +77,18 @@ def sample_onion(
     -------
     Onion
         ``info`` has ``bounces`` and ``passes`` (one number a chain), ``drift``, ``rounds`` (of
-        learning weights).
+        learning weights), ``rhat`` (of the number of errors and of the mean margin, the worse),
+        ``n_draws`` (of each chain; 0 if there was time for none, and starts stand in).
 
     Raises
     ------
     ValueError
         If no classifier with so few errors was found.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the chains do not agree, or time was up before the first draw.
 
     Examples
     --------
@@ -86,7 +101,7 @@ def sample_onion(
     (2, 2, 20)
     """
     check_space(space)
-    depth = check_depth(depth)
+    depth = clipped(check_depth(depth), space.y)
     for name, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
         check_positive_integer(name, value)
     budget, entropy = _checked_budget(max_time, n_jobs, random_state, verbose)
@@ -96,6 +111,7 @@ def sample_onion(
         )
     if budget.interrupted:
         raise KeyboardInterrupt
+    warn_if_unmixed("onion", onion.info["n_draws"], onion.info["rhat"])
     return onion
 
 
@@ -105,19 +121,26 @@ def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads
     label = np.tile(space.y, (n_chains, 1))
     table = Table(
         space.rows, space.ridge, factor, label, np.ones_like(label), _changes(space),
-        np.zeros(np.add(depth, 2)),
+        np.zeros(np.add(depth, 2)), np.array([FIRST_SLOPE]),
     )  # fmt: skip
-    starts = _starts(space, factor, depth, n_chains, entropy, budget, threads)
+    starts = _starts(space, factor, n_chains, entropy)
     balls = Balls(table, starts, np.random.SeedSequence(entropy, spawn_key=(5, 0)))
     rounds = _learn_weights(balls, budget, threads)
     flights = run(
         balls, per_chain, travel=TRAVEL, thin=thin, burn_in=BURN_IN_NOISY, budget=budget,
         threads=threads,
     )  # fmt: skip
-    info = balls.counts() | {"rounds": rounds}
-    return _from_draws(
-        space, depth, flights.coef, flights.outputs, table.log_weight, _precision(factor), info
-    )
+    errors = wrong_labels(space.y, flights.outputs).sum(axis=-1)
+    rhat, _ = mixing(space.y, flights.outputs, errors, balls.squared_length)
+    info = balls.counts() | {"rounds": rounds, "rhat": rhat, "n_draws": flights.n_draws}
+    onion = _from_draws(space, depth, flights, table.log_weight, factor, info)
+    if not np.any(onion.counts) and not budget.interrupted:
+        raise ValueError(
+            f"found no classifier that makes at most {depth} errors on labels -1 and +1 (the "
+            f"fewest in all were {errors.min()}). Raise depth, n_draws or max_time, set softness "
+            f"> 0, or use a richer kernel."
+        )
+    return onion
 
 
 def stratify(posterior, depth=5):
@@ -158,15 +181,22 @@ def stratify(posterior, depth=5):
     shape = np.add(depth, 2)
     log_weight = log_odds * np.add.outer(np.arange(shape[0]), np.arange(shape[1]))
     n_chains, m = posterior.n_chains, posterior.coef.shape[1]
-    coef = posterior.coef.reshape(n_chains, -1, m)
-    outputs = posterior.outputs.reshape(n_chains, -1, m)
-    precision = _precision(posterior.needed_factor())
-    return _from_draws(posterior.space, depth, coef, outputs, log_weight, precision, {})
+    drawn = _Drawn(
+        posterior.coef.reshape(n_chains, -1, m), posterior.outputs.reshape(n_chains, -1, m)
+    )
+    return _from_draws(posterior.space, depth, drawn, log_weight, posterior.needed_factor(), {})
+
+
+class _Drawn(NamedTuple):
+    """Draws of chains, (n_chains, n_draws, m)."""
+
+    coef: np.ndarray
+    outputs: np.ndarray
 
 
 def _learn_weights(balls, budget, threads):
     """Change the weights of shells, visited ones down, until visits are even; return rounds."""
-    log_weight = balls.table.log_weight
+    log_weight, slope = balls.table.log_weight, balls.table.slope
     reached = np.zeros(log_weight.shape, dtype=bool)
     visits, gain, rounds = np.zeros(log_weight.shape), FIRST_GAIN, 0
     half = None if budget.max_time is None else budget.max_time / 2
@@ -177,41 +207,38 @@ def _learn_weights(balls, budget, threads):
         if step is None:
             break
         cells = wrong_labels(balls.table.label[0], step[1]).reshape(-1, 2)
+        inside = np.all(cells < log_weight.shape, axis=1)
         new = np.zeros(log_weight.shape)
-        np.add.at(new, tuple(cells.T), 1)
-        log_weight -= gain * new
+        np.add.at(new, tuple(cells[inside].T), 1)
+        log_weight -= gain * new * min(1.0, FULL_VISITS / len(cells))
+        slope[0] = np.clip(slope[0] + gain * (np.mean(~inside) - OUTSIDE), *SLOPES)
         visits += new
         rounds += 1
-        if np.any(new[~reached]):
+        budget.show(0, 1, f"learning weights, round {rounds},")
+        if np.any(new[~reached]):  # a shell found late must not become a trap
             reached |= new > 0
-            visits[:] = 0
-        elif np.min(visits[reached]) >= max(1, EVEN * np.mean(visits[reached])):
+            visits[:], gain = 0, FIRST_GAIN
+        elif np.any(reached) and np.min(visits[reached]) >= max(
+            LEAST_VISITS, EVEN * np.mean(visits[reached])
+        ):
             gain /= 2
             visits[:] = 0
+    if np.any(reached):
+        log_weight[~reached] = np.min(log_weight[reached])
     log_weight -= np.max(log_weight)
     return rounds
 
 
-def _starts(space, factor, depth, n_chains, entropy, budget, threads):
-    """Unit vectors that make few errors: inside version space, or where light traps lead."""
+def _starts(space, factor, n_chains, entropy):
+    """Unit vectors: every other one inside version space, if a direct solve finds it, or anywhere.
+
+    The slope beyond the table pulls balls in.
+    """
     rngs = [start_rng(entropy, ball) for ball in range(n_chains)]
-    starts = direct_starts(space, factor, rngs)
-    missing = [ball for ball, start in enumerate(starts) if start is None]
-    if missing:
-        with budget.silent():
-            traps = light_traps(
-                space, factor, len(missing), entropy, budget, threads, depth=depth,
-                max_flights=TRAP_FLIGHTS,
-            )  # fmt: skip
-        caught = [trap.coef for trap in traps if trap is not None]
-        caught += [start for start in starts if start is not None]
-        if not caught:
-            raise ValueError(
-                f"found no classifier that makes at most {depth} errors on labels -1 and +1. Raise "
-                f"depth, set softness > 0, or use a richer kernel."
-            )
-        for ball in missing:
-            starts[ball] = caught[ball % len(caught)]
+    solved = direct_starts(space, factor, rngs[::2])
+    starts = [random_start(factor, rng) for rng in rngs]
+    for ball, start in zip(range(0, n_chains, 2), solved, strict=True):
+        starts[ball] = starts[ball] if start is None else start
     return np.array(starts)
 
 
@@ -224,8 +251,9 @@ def _changes(space):
     return change
 
 
-def _from_draws(space, depth, coef, outputs, log_weight, precision, info):
+def _from_draws(space, depth, drawn, log_weight, factor, info):
     """Return the `Onion` of draws (n_chains, n_draws, m) with density exp(log_weight)."""
+    coef, outputs = drawn.coef, drawn.outputs
     cells = wrong_labels(space.y, outputs)
     inside = np.all(cells < log_weight.shape, axis=-1)
     shape = tuple(np.add(depth, 1))
@@ -242,17 +270,14 @@ def _from_draws(space, depth, coef, outputs, log_weight, precision, info):
             means[cell] = sizes[chains] @ parts / sizes.sum()
             errors[cell] = angle_error(parts, values, sizes[chains])
     log_volume, log_errors = _log_volumes(counts, log_weight[: shape[0], : shape[1]])
-    draws = Draws(space.y, coef[inside], outputs[inside], cells[inside], log_weight, precision)
+    chain = np.broadcast_to(np.arange(len(coef))[:, None], inside.shape)
+    draws = Draws(
+        space.y, coef[inside], outputs[inside], cells[inside], chain[inside], log_weight, factor
+    )
     return Onion(
         space, "exact", means, counts.sum(axis=0), log_volume, centre_errors=errors,
         log_volume_errors=log_errors, draws=draws, info=info,
     )  # fmt: skip
-
-
-def _precision(factor):
-    """Diagonal of the inverse Gram matrix, or None if it is singular."""
-    whitener = factor.whitener()
-    return None if len(whitener) < whitener.shape[1] else np.sum(whitener**2, axis=0)
 
 
 def _log_volumes(counts, log_weight):

@@ -50,6 +50,11 @@ def cross_validate(space, depth=5, *, cv=10, method="exact", random_state=None, 
     makers: dict[str, Any] = {"exact": sample_onion, "published": published_onion}
     if not isinstance(method, str) or method not in makers:
         raise ValueError(f"method must be one of {tuple(makers)}; got {method!r}.")
+    fewest = int(min(np.sum(space.y < 0), np.sum(space.y > 0)))
+    if not 2 <= cv <= fewest:
+        raise ValueError(
+            f"cv must be from 2 to {fewest}, the number of points of the smaller class; got {cv}."
+        )
     depth, entropy = check_depth(depth), entropy_of(random_state)
     folds = StratifiedKFold(int(cv), shuffle=True, random_state=entropy % 2**32)
     K = submatrix(space.rows, np.arange(len(space)))

@@ -6,6 +6,8 @@ its right side, and right and wrong are the shells of w in the two cases. Dividi
 side the draw was on in fact does not matter, leaves the uniform density of the problem without i.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from bayespoint.decisions import draw_votes
@@ -23,15 +25,24 @@ class Draws:
     coef, outputs : ndarray of shape (n_draws, m)
     cells : ndarray of shape (n_draws, 2)
         Wrong labels -1 and +1 of each draw.
+    chain : ndarray of shape (n_draws,)
+        Number of the chain it comes from.
     log_weight : ndarray
         One deeper than the table.
-    precision : ndarray of shape (m,) or None
-        Diagonal of the inverse Gram matrix; None where it is singular.
+    factor : Factor
+        Of the (softened) Gram matrix.
     """
 
-    def __init__(self, y, coef, outputs, cells, log_weight, precision):
+    def __init__(self, y, coef, outputs, cells, chain, log_weight, factor):
         self.y, self.coef, self.outputs, self.cells = y, coef, outputs, cells
-        self.log_weight, self.precision = log_weight, precision
+        self.chain, self.log_weight, self.factor = chain, log_weight, factor
+
+    @cached_property
+    def precision(self):
+        """Diagonal of the inverse Gram matrix, or None if it is singular."""
+        if self.factor.rank < len(self.y):
+            return None
+        return np.sum(self.factor.whitener() ** 2, axis=0)
 
     def weights(self, density):
         """Weight of each draw for a density by shell, up to a factor."""

@@ -6,6 +6,9 @@ from bayespoint.inference.published_billiards import StraightRun
 from bayespoint.onion.table import Onion, check_depth
 from bayespoint.straight import ArcSum, angle
 
+# Arcs not longer than this are rounding errors.
+COINCIDING = 1e-12
+
 
 def published_onion(
     space, depth=5, *, n_bounces=10_000, bias=0.0, tau_max=1e6, directions="coefficients",
@@ -77,7 +80,9 @@ def _continued(ball, y, depth):
     before, cell = ball.w, [0, 0]
     for wall in ahead:
         after = ball.at(times[wall])
-        yield tuple(cell), before.plus(1.0, after).unit(), angle(before, after)
+        length = angle(before, after)
+        if length > COINCIDING:  # between walls that coincide there is nothing
+            yield tuple(cell), before.plus(1.0, after).unit(), length
         before = after
         cell[int(y[wall] > 0)] += 1
         if cell[0] > depth[0] or cell[1] > depth[1]:

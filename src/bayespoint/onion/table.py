@@ -1,9 +1,10 @@
 """The table of shells: centres, volumes, and errors on new points or on points left out."""
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from bayespoint.posterior import Posterior
-from bayespoint.validation import check_natural_number
+from bayespoint.posterior import Posterior, angle_error
+from bayespoint.validation import check_natural_number, check_positive_integer, check_seed
 
 # Rates of label noise whose mixtures of shells `best_noise` compares.
 NOISE_GRID = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3)
@@ -77,15 +78,23 @@ class Onion:
         Returns
         -------
         Posterior
-            Uniform on the shell.
+            Uniform on the shell. Chains differ in how often they visit it, so that its draws are
+            given as one, and ``ess`` and ``rhat`` mean little: see ``centre_errors``.
         """
         cell, draws = self._checked_cell(cell), self._needed_draws("posterior")
         chosen = np.all(draws.cells == cell, axis=1)
         if not np.any(chosen):
             raise ValueError(f"no draw fell into shell {cell}; raise n_draws.")
-        return Posterior(draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space)
+        return self._posterior_of(chosen)
 
-    def resample(self, density, n_draws, rng):
+    def _posterior_of(self, chosen):
+        draws = self._needed_draws("posterior")
+        return Posterior(
+            draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space,
+            factor=draws.factor,
+        )  # fmt: skip
+
+    def resample(self, density, n_draws, random_state=None):
         """Draws of a mixture of shells, with replacement.
 
         Parameters
@@ -93,18 +102,23 @@ class Onion:
         density : array-like of shape (n_minus + 1, n_plus + 1)
             Weight per volume of each shell.
         n_draws : int
-        rng : numpy.random.Generator
+        random_state : int, RandomState or None
 
         Returns
         -------
         Posterior
         """
-        draws = self._needed_draws("resample")
-        weight = draws.weights(self._checked_density(density))
+        weight = self.weights(density)
         if not np.any(weight):
             raise ValueError("density gives no weight to a shell that holds draws.")
-        chosen = rng.choice(len(weight), n_draws, p=weight / weight.sum())
-        return Posterior(draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space)
+        check_positive_integer("n_draws", n_draws)
+        check_seed(random_state)
+        rng = check_random_state(random_state)
+        return self._posterior_of(rng.choice(len(weight), n_draws, p=weight / weight.sum()))
+
+    def weights(self, density):
+        """Weight of each draw for a density by shell, up to a factor."""
+        return self._needed_draws("weights").weights(self._checked_density(density))
 
     def density(self, *, cell=None, label_noise=None):
         """Table of weights per volume: of one shell, or of the posterior of noisy labels.
@@ -148,6 +162,29 @@ class Onion:
         mean = weight[chosen] @ self.means[chosen]
         return mean / self.space.norm(mean)
 
+    def combine_error(self, density):
+        """Monte-Carlo standard error of `combine`, an angle in radians, from the chains' scatter.
+
+        Parameters
+        ----------
+        density : array-like of shape (n_minus + 1, n_plus + 1)
+
+        Returns
+        -------
+        float
+        """
+        draws = self._needed_draws("combine_error")
+        weight = draws.weights(self._checked_density(density))
+        totals = np.bincount(draws.chain, weight)
+        means, outputs = (
+            np.array(
+                [weight[draws.chain == c] @ x[draws.chain == c] for c in np.flatnonzero(totals)]
+            )
+            for x in (draws.coef, draws.outputs)
+        )
+        totals = totals[totals > 0]
+        return angle_error(means / totals[:, None], outputs / totals[:, None], totals)
+
     def errors(self, cross, y):
         """Table of errors on new points, as in R&M's table 18.1.
 
@@ -163,7 +200,7 @@ class Onion:
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among labels -1 and among labels +1; NaN where no draw fell.
         """
-        cross, y = np.atleast_2d(np.asarray(cross, dtype=np.float64)), np.asarray(y)
+        cross, y = np.atleast_2d(_numbers("cross", cross)), np.asarray(y)
         if cross.shape[1:] != (len(self.space),) or y.shape != cross.shape[:1]:
             raise ValueError(
                 f"cross must have one column for each of {len(self.space)} training points and y "
@@ -224,7 +261,10 @@ class Onion:
         -------
         tuple of int
         """
-        errors = self.leave_one_out_errors() if errors is None else np.asarray(errors)
+        if errors is None:
+            self._needed_draws("best_cell without errors")
+            errors = self.leave_one_out_errors()
+        errors = np.asarray(errors)
         if errors.shape != (*self.counts.shape, 2):
             raise ValueError(
                 f"errors must have shape {(*self.counts.shape, 2)}; got {errors.shape}."
@@ -243,11 +283,13 @@ class Onion:
         float
             Of equals the smallest.
         """
+        if not len(rates):
+            raise ValueError("rates is empty; give some rates of label noise.")
         _, outputs = self.leave_one_out_sums()
-        return best_noise(outputs, self.space.y, rates)
+        return best_noise(outputs, self.space.y, self.counts, rates)
 
     def _checked_cell(self, cell):
-        pair = tuple(cell) if np.shape(cell) == (2,) else ()
+        pair = tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else ()
         if len(pair) != 2 or not all(
             isinstance(n, int | np.integer) and 0 <= n <= most
             for n, most in zip(pair, self.depth, strict=True)
@@ -258,28 +300,46 @@ class Onion:
         return int(pair[0]), int(pair[1])
 
     def _checked_density(self, density):
-        density = np.asarray(density, dtype=np.float64)
+        density = _numbers("density", density)
         if density.shape != self.counts.shape or not np.all(density >= 0):
             raise ValueError(
-                f"density must be a table of numbers >= 0 of shape {self.counts.shape}; got shape "
-                f"{density.shape}."
+                f"density must be a table of numbers >= 0 of shape {self.counts.shape}; got "
+                f"{density.tolist()!r:.80}."
             )
         return density
 
     def _needed_draws(self, name):
         if self._draws is None:
-            raise ValueError(f"{name} needs draws, which the published onion does not hold.")
+            raise ValueError(
+                f"{name} needs draws, which the published onion does not hold: give errors on new "
+                f"points, or those of cross_validate(space, method='published')."
+            )
         return self._draws
+
+
+def _numbers(name, values):
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers; got {values!r:.80}.") from error
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return values
 
 
 def check_depth(depth):
     """Return a depth as a pair of numbers of wrong labels -1 and +1."""
-    pair = (depth, depth) if np.ndim(depth) == 0 else tuple(depth)
+    pair = tuple(depth) if isinstance(depth, list | tuple | np.ndarray) else (depth, depth)
     if len(pair) != 2:
         raise ValueError(f"depth must be a whole number or a pair of them; got {depth!r}.")
     for number in pair:
         check_natural_number("depth", number)
     return int(pair[0]), int(pair[1])
+
+
+def clipped(depth, y):
+    """No more errors than there are labels -1 and +1."""
+    return min(depth[0], int(np.sum(y < 0))), min(depth[1], int(np.sum(y > 0)))
 
 
 def noise_density(label_noise, shape):
@@ -304,13 +364,18 @@ def best_cell(errors):
     return tuple(cells[order[0]].tolist())
 
 
-def best_noise(outputs, y, rates=NOISE_GRID):
-    """Rate with the fewest errors, the smallest of equals, by leave-one-out outputs of shells."""
-    wrong = []
-    for rate in rates:
-        mixed = np.tensordot(noise_density(rate, outputs.shape[:2]), outputs)
-        wrong.append(np.count_nonzero(~(y * mixed > 0)))
-    return float(rates[int(np.argmin(wrong))])
+def best_noise(outputs, y, counts, rates=NOISE_GRID):
+    """Rate with the fewest errors, the smallest of equals, by leave-one-out outputs of shells.
+
+    Rates whose shells hold no draws (``counts``) are no candidates.
+    """
+    best, fewest = 0.0, len(y) + 1
+    for rate in sorted(rates):
+        density = noise_density(rate, outputs.shape[:2])
+        wrong = int(np.count_nonzero(~(y * np.tensordot(density, outputs) > 0)))
+        if np.any(density * counts) and wrong < fewest:
+            best, fewest = float(rate), wrong
+    return best
 
 
 def error_table(outputs, y):

@@ -1,0 +1,982 @@
+"""The billiards as published beside the exact one, and what R&M left open, measured.
+
+    python benchmarks/published.py [--part bias tol trap onion correlation closing wbc sonar]
+                                   [--runs N]
+
+- bias: centres of JMLR's algorithm 2 and of R&M's flipper beside true ones, where these are known.
+- tol: what JMLR's stopping rule leaves.
+- trap: ways into version space: light trap with and without refreshes, perceptron.
+- onion: shells as published and ours, beside shells by rejection.
+- correlation: R&M's correlation length, over the number of points (correlation.png).
+- closing: R&M 18.7, "the billiard closes", sonar over the width of the kernel (closing.png).
+- wbc: R&M 18.6, Wisconsin breast cancer, leave-10-out.
+- sonar: R&M table 18.1, and test errors over the width of the kernel (sonar_width.png).
+
+Data sets come from the folder named in BAYESPOINT_DATA, pictures go to docs/_static.
+"""
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from billiard import SOFTNESS, TABLE_1, max_margin, split_of, stderr
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+
+from bayespoint import (
+    EmptyVersionSpaceError,
+    VersionSpace,
+    datasets,
+    inference,
+    onion,
+    starts,
+)
+from bayespoint.displays.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    DASHES,
+    LABEL_SIZE,
+    TEXT_SIZE,
+    VERMILION,
+    pyplot,
+)
+
+BOUNCES = 3000
+MACHINES = [(m, d) for m in ("jmlr", "flipper") for d in ("coefficients", "isotropic")]
+N_JOBS = 2
+
+# Of JMLR's billiard, where its rule does not stop it before.
+MAX_BOUNCES = 500_000
+
+# Flights of a light trap.
+TRAP_FLIGHTS = 10_000
+
+ONION_DEPTH = 2
+ONION_BOUNCES = 5000
+REJECTION_DRAWS = 4_000_000
+
+# Distances of neighbouring trajectories in radians, pairs of them a problem, bounces of a pair.
+DELTAS = (1e-4, 1e-5, 1e-6)
+PAIRS = 16
+MOST_BOUNCES = 20_000
+
+SIZES = (25, 50, 100, 200, 400, 800)
+LINEAR_4 = "linear, m / 4 dimensions"
+FAMILIES = {
+    LINEAR_4: SIZES,
+    "linear, 25 dimensions": SIZES,
+    "sonar (RBF)": SIZES[:4],
+    "banana (RBF, softness 0.001)": SIZES,
+    "waveform (RBF)": SIZES,
+}
+
+CLOSING_WIDTHS = np.geomspace(0.5, 50, 13)
+CLOSING_TICKS = (0.5, 1, 2, 5, 10, 20, 50)
+
+SONAR_WIDTHS = np.geomspace(1, 30, 11)
+SONAR_TICKS = (1, 2, 4.4, 10, 20, 30)
+SHELL_DRAWS = 160_000
+
+# R&M table 18.1: test errors among labels -1 and +1.
+TABLE_18_1 = np.array([
+    [(3, 5), (1, 8), (1, 12), (1, 17), (0, 20), (0, 21)],
+    [(5, 5), (2, 5), (1, 7), (1, 7), (1, 8), (1, 10)],
+    [(5, 5), (3, 5), (2, 6), (1, 5), (1, 9), (1, 15)],
+    [(5, 5), (4, 5), (3, 7), (1, 5), (1, 6), (1, 8)],
+    [(7, 5), (5, 5), (4, 6), (3, 6), (1, 7), (1, 7)],
+    [(8, 2), (5, 5), (4, 5), (4, 5), (3, 5), (1, 6)],
+])  # fmt: skip
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "_static"
+MARKERS = "osD^v*"
+
+
+def map_runs(run, n_runs, *arguments):
+    """``run(*arguments, seed)`` for seeds from 0, in two processes."""
+    return Parallel(n_jobs=N_JOBS)(delayed(quietly)(run, *arguments, k) for k in range(n_runs))
+
+
+def quietly(run, *arguments):
+    """Without the warning of a run that is stopped on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return run(*arguments)
+
+
+# ---------------------------------------------------------------------- problems, known centres
+
+
+class Known(NamedTuple):
+    """A version space whose centre of mass is known, up to an angle in degrees."""
+
+    name: str
+    space: VersionSpace
+    centre: np.ndarray  # coefficients
+    error: float = 0.0
+
+
+def gram_of(space):
+    return space.rows.store + np.diag(space.ridge)
+
+
+def coordinates(space, coef):
+    """Unit vectors in an orthonormal basis of feature space."""
+    values, vectors = np.linalg.eigh(gram_of(space))
+    return units(coef @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+
+
+def units(w):
+    return w / np.linalg.norm(w, axis=-1, keepdims=True)
+
+
+def angles(a, b):
+    """Degrees between unit vectors."""
+    return np.degrees(2 * np.arcsin(np.linalg.norm(a - b, axis=-1) / 2))
+
+
+def polygon_centre(Z):
+    """Centre of a spherical polygon with inward normals Z: the sum of edge angle times normal."""
+    Z, centre = units(Z), np.zeros(3)
+    for i, z in enumerate(Z):
+        ends = units(np.cross(z, np.delete(Z, i, axis=0)))
+        ends = np.vstack([ends, -ends])
+        ends = ends[np.all(ends @ Z.T > -1e-12, axis=1)]  # corners at both ends of the edge
+        if len(ends):
+            centre += z * np.max(np.arccos(np.clip(ends @ ends.T, -1, 1)))
+    return units(centre)
+
+
+def polygon(name, Z, y):
+    space = VersionSpace(Z @ Z.T, y)
+    return Known(name, space, np.linalg.pinv(Z).T @ polygon_centre(y[:, None] * Z))
+
+
+def equicorrelated(m):
+    return Known(
+        f"equicorrelation 1/2, m = {m}", VersionSpace(0.5 + 0.5 * np.eye(m), np.ones(m)), np.ones(m)
+    )
+
+
+def long_run(name, space, n_draws):
+    """With the centre of a long exact run and its stated error."""
+    post = inference.sample_billiard(
+        space, n_draws, n_chains=8, travel=4.5 * np.pi, random_state=20010, n_jobs=N_JOBS
+    )
+    return Known(name, space, post.bayes_point(), np.degrees(post.bayes_point_error()))
+
+
+def skewed_triangle():
+    # Inward normals: one wide corner, two narrow ones.
+    Z = np.array([[1.0, 0.05, 0.0], [-0.9, 0.2, 0.1], [0.2, -0.1, 0.5]])
+    return polygon("skewed triangle, m = 3", Z, np.ones(3))
+
+
+def points_in_space():
+    rng = np.random.default_rng(6)
+    X, teacher = rng.standard_normal((10, 3)), rng.standard_normal(3)
+    return polygon("10 points in R^3", X, np.sign(X @ teacher))
+
+
+def rbf_plane():
+    rng = np.random.default_rng(20)
+    X = rng.standard_normal((20, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    return long_run("RBF, m = 20", VersionSpace(rbf_kernel(X, gamma=0.5), y), 40_000)
+
+
+def sonar_split():
+    X, y, _, _ = split_of("sonar", 1)
+    return long_run("sonar, RBF, m = 124", VersionSpace(rbf_kernel(X, gamma=0.5), y), 20_000)
+
+
+# ---------------------------------------------------------------------- bias
+
+
+def published_centres(space, machine, directions, n_bounces, seed):
+    """Centres of one run: as published, and the vector mean over the same path."""
+    if machine == "jmlr":
+        post = inference.sample_jmlr_billiard(
+            space, 1, tol=1e-12, max_bounces=n_bounces, directions=directions, random_state=seed
+        )
+    else:
+        post = inference.sample_flipper(
+            space, 1, n_bounces=n_bounces, directions=directions, random_state=seed
+        )
+    return post.bayes_point("published"), post.bayes_point("path")
+
+
+def exact_centres(space, n_bounces, n_runs):
+    """Centres of exact runs with about as many bounces, burn-in included; flights of a run."""
+    trial = inference.sample_billiard(space, 400, random_state=0)
+    n_flights = max(2, round(100 * n_bounces / trial.info["bounces"].mean()))
+    burn_in = min(20, n_flights // 4)
+    posts = [
+        inference.sample_billiard(
+            space, n_flights - burn_in, n_chains=1, burn_in=burn_in, random_state=seed
+        )
+        for seed in range(n_runs)
+    ]
+    return [post.bayes_point() for post in posts], n_flights
+
+
+def bias_row(label, problem, coef):
+    """Angle from the truth to the mean of many runs, its error, and the angle of one run."""
+    truth, runs = (coordinates(problem.space, c) for c in (problem.centre, np.array(coef)))
+    mean = units(runs.mean(axis=0))
+    noise = np.sqrt(np.sum(np.var(runs, axis=0, ddof=1)) / len(runs))
+    print(
+        f"  {label:35s} {angles(mean, truth):6.2f} "
+        f"({np.degrees(stderr(runs @ units(mean - truth))):.2f})    {np.degrees(noise):6.2f}       "
+        f"  {rms(angles(runs, truth)):6.2f}",
+        flush=True,
+    )
+
+
+def rms(values):
+    return np.sqrt(np.mean(np.square(values)))
+
+
+def bias(n_runs):
+    n_runs = n_runs or 64
+    print(f"\n{n_runs} runs of {BOUNCES:,} bounces: degrees from the true centre to the mean of "
+          "the runs (stderr along\nthat line), what an unbiased machine would show by chance, and "
+          "the root mean square angle of one run")  # fmt: skip
+    print("  machine, directions, sum              bias           by chance      one run")
+    for problem in (
+        equicorrelated(10), equicorrelated(50), skewed_triangle(), points_in_space(), rbf_plane(),
+        sonar_split(),
+    ):  # fmt: skip
+        print(f"{problem.name} (truth known to {problem.error:.3f} degrees)")
+        for machine, directions in MACHINES:
+            runs = map_runs(published_centres, n_runs, problem.space, machine, directions, BOUNCES)
+            published, path = zip(*runs, strict=True)
+            bias_row(f"{machine}, {directions}, published", problem, published)
+            bias_row(f"{machine}, {directions}, path", problem, path)
+        coef, n_flights = exact_centres(problem.space, BOUNCES, n_runs)
+        bias_row(f"exact, {n_flights} flights", problem, coef)
+    by_bounces((equicorrelated(10), points_in_space(), sonar_split()), max(2, n_runs // 4))
+
+
+def by_bounces(problems, n_runs):
+    lengths = (300, 3000, 30_000)
+    print(f"\nroot mean square angle of one run in degrees, {n_runs} runs, after {lengths} bounces")
+    for problem in problems:
+        print(problem.name)
+        space, truth = problem.space, coordinates(problem.space, problem.centre)
+        for machine, directions in (*MACHINES, ("exact", "")):
+            row = f"  {machine} {directions}".ljust(26)
+            for n in lengths:
+                if machine == "exact":
+                    coef, _ = exact_centres(space, n, n_runs)
+                else:
+                    runs = map_runs(published_centres, n_runs, space, machine, directions, n)
+                    coef = [published for published, _ in runs]
+                row += f"  {rms(angles(coordinates(space, np.array(coef)), truth)):6.2f}"
+            print(row, flush=True)
+
+
+# ---------------------------------------------------------------------- JMLR's stopping rule
+
+
+def stopped_run(space, tol, start, seed):
+    if start == "direct":
+        start = starts.direct_start(space, random_state=seed).coef
+    post = inference.sample_jmlr_billiard(
+        space, 1, tol=tol, max_bounces=MAX_BOUNCES, start=start, random_state=seed
+    )
+    info = post.info
+    return post.bayes_point(), info["bounces"], info["escapes"], info["tol_reached"]
+
+
+def tol_rows(problem, tols, n_runs, start=None):
+    print(f"{problem.name} (truth known to {problem.error:.3f} degrees)")
+    truth = coordinates(problem.space, problem.centre)
+    for tol in tols:
+        if tol < 1e-3:
+            n_runs = max(2, n_runs // 4)
+        runs = map_runs(stopped_run, n_runs, problem.space, tol, start)
+        coef, bounces, escapes, reached = zip(*runs, strict=True)
+        off = angles(coordinates(problem.space, np.array(coef)), truth)
+        left = rms(off)
+        error = stderr(off**2) / (2 * left)
+        print(
+            f"  {tol:7.0e}  {np.mean(bounces):9,.0f} ({stderr(bounces):5,.0f})  "
+            f"{np.mean(escapes):9,.0f}  {left:6.2f} ({error:.2f})  {np.radians(left):8.4f}  "
+            f"{np.radians(left) / tol:8.1f}   {sum(reached)} of {n_runs}",
+            flush=True,
+        )
+
+
+def tol(n_runs):
+    print(f"\nJMLR's stopping rule (at most {MAX_BOUNCES:,} bounces): bounces, escapes, and the "
+          "root mean square\nangle left to the true centre")  # fmt: skip
+    print(
+        "      TOL    bounces (stderr)   escapes  degrees         radians   / TOL    stopped by TOL"
+    )
+    for problem in (skewed_triangle(), equicorrelated(10), rbf_plane(), sonar_split()):
+        tol_rows(problem, (1e-1, 1e-2, 1e-3, 1e-4), n_runs or 32)
+    for name, softness in (("waveform", 0.0), ("banana", SOFTNESS["banana"])):
+        X, y, _, _ = split_of(name, 1)
+        gamma = 1 / (2 * TABLE_1[name][0] ** 2)
+        space = VersionSpace(rbf_kernel(X, gamma=gamma), y, softness=softness)
+        problem = long_run(f"{name}, RBF, m = {len(y)}, softness {softness:g}", space, 4000)
+        # The perceptron does not get there in its passes.
+        tol_rows(problem, (1e-2, 1e-3, 1e-4), n_runs or 8, start="direct")
+
+
+# ---------------------------------------------------------------------- light trap
+
+
+def linear_problem(rng):
+    m, dimension = int(rng.integers(20, 201)), int(rng.integers(2, 51))
+    X = rng.standard_normal((m, dimension))
+    bias = rng.random() < 0.5
+    teacher, threshold = rng.standard_normal(dimension), bias * rng.standard_normal()
+    y = np.where(X @ teacher + threshold > 0, 1.0, -1.0)
+    return VersionSpace(X @ X.T + bias, y), None
+
+
+def rbf_problem(rng):
+    """Labels of a random function of the kernel, or random ones."""
+    m, dimension = int(rng.integers(20, 201)), int(rng.integers(2, 51))
+    X = rng.standard_normal((m, dimension))
+    gamma = np.exp(rng.uniform(np.log(0.1), np.log(10))) / dimension
+    K = rbf_kernel(X, gamma=gamma)
+    drawn = rng.random() < 0.5
+    y = np.where((rng.standard_normal(m) @ K if drawn else rng.standard_normal(m)) > 0, 1.0, -1.0)
+    if not drawn and np.linalg.eigvalsh(K)[0] < 1e-8:  # may have no solution
+        return rbf_problem(rng)
+    return VersionSpace(K, y), None
+
+
+def triangle_problem(rng):
+    Z = rng.standard_normal((3, 3))
+    return VersionSpace(Z @ Z.T, np.ones(3)), rng.standard_normal(3)
+
+
+def mirror_problem(rng):
+    """Walls whose reflections permute 11 coordinates: one of 11! equal cells."""
+    K = np.eye(10) - 0.5 * (np.eye(10, k=1) + np.eye(10, k=-1))
+    return VersionSpace(K, np.ones(10)), rng.standard_normal(10)
+
+
+def tried(find):
+    """What ``find`` took, or None if it did not get inside."""
+    try:
+        return find().info
+    except EmptyVersionSpaceError:
+        raise
+    except ValueError:
+        return None
+
+
+def trap_run(make, seed):
+    space, start = make(np.random.default_rng([18, seed]))
+    begin = starts.class_means(space, None, None) if start is None else start
+    options = {"start": start, "random_state": seed}
+    travel = TRAP_FLIGHTS * np.pi / 2 + 0.1
+    return (
+        int(np.sum(space.margins(begin) <= 0)),
+        tried(lambda: starts.light_trap_start(space, max_flights=TRAP_FLIGHTS, **options)),
+        tried(lambda: starts.light_trap_start(space, travel=travel, max_flights=1, **options)),
+        tried(lambda: starts.perceptron_start(space, max_time=60, random_state=seed)),
+        len(space),
+    )
+
+
+def quantiles(values):
+    return " ".join(f"{q:8,.0f}" for q in np.quantile(values, (0.1, 0.5, 0.9, 1.0)))
+
+
+def trap(n_runs):
+    n_runs = n_runs or 50
+    print(f"\n{n_runs} separable problems a kind (linear, RBF: 20 to 200 points in 2 to 50 "
+          "dimensions): ways into version space. Light\ntrap from the difference of the class "
+          f"means, at most {TRAP_FLIGHTS:,} flights of pi / 2, or one flight of as many radians"
+          )  # fmt: skip
+    print("quantiles, of those that get inside        10 %     50 %     90 %    100 %")
+    for name, make in (
+        ("linear", linear_problem), ("RBF", rbf_problem),
+        ("three walls in R^3, from anywhere", triangle_problem),
+        ("kaleidoscope of 10 walls, from anywhere", mirror_problem),
+    ):  # fmt: skip
+        runs = map_runs(trap_run, n_runs, make)
+        wrong, *ways, m = zip(*runs, strict=True)
+        trapped, single, perceptron = ([info for info in way if info] for way in ways)
+        print(f"{name}: inside at once {sum(w == 0 for w in wrong)} of {n_runs}, with refreshes "
+              f"{len(trapped)}, in one flight {len(single)}, by perceptron {len(perceptron)}"
+              )  # fmt: skip
+        for label, values in (
+            ("points", m), ("points wrong at the start", wrong),
+            ("flights, with refreshes", [info["flights"] for info in trapped]),
+            ("bounces and passes", [info["bounces"] + info["passes"] for info in trapped]),
+            ("mistakes of the perceptron", [info["mistakes"] for info in perceptron]),
+        ):  # fmt: skip
+            print(f"  {label:34s} {quantiles(values)}", flush=True)
+
+
+# ---------------------------------------------------------------------- onion
+
+
+def shells_by_rejection(Z, y, n_draws, rng):
+    """Counts, and sums of unit vectors with their squares, of each shell, by (n_minus, n_plus)."""
+    shape = (np.count_nonzero(y < 0) + 1, np.count_nonzero(y > 0) + 1)
+    D = Z.shape[1]
+    counts, sums, squares = np.zeros(shape), np.zeros((*shape, D)), np.zeros((*shape, D))
+    for _ in range(n_draws // 100_000):
+        w = rng.standard_normal((100_000, D))
+        w /= np.linalg.norm(w, axis=1, keepdims=True)
+        wrong = (w @ Z.T) * y < 0
+        cells = np.ravel_multi_index((wrong[:, y < 0].sum(1), wrong[:, y > 0].sum(1)), shape)
+        counts += np.bincount(cells, minlength=counts.size).reshape(shape)
+        for j in range(D):
+            for total, values in ((sums, w[:, j]), (squares, w[:, j] ** 2)):
+                total[..., j] += np.bincount(cells, values, counts.size).reshape(shape)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / counts[..., None]
+        length = np.linalg.norm(means, axis=-1)
+        spread = np.sum(squares / counts[..., None] - means**2, axis=-1)
+        return counts, means / length[..., None], np.degrees(np.sqrt(spread / counts) / length)
+
+
+def published_shells(space, directions, seed):
+    table = onion.published_onion(
+        space, ONION_DEPTH, n_bounces=ONION_BOUNCES, directions=directions, random_state=seed
+    )
+    return table.centres, np.exp(table.log_volume)
+
+
+def onion_problem(Z, y, n_runs, seed):
+    """Print a row a shell; return the angles of the published centres."""
+    space = VersionSpace(Z @ Z.T, y)
+    counts, exact, exact_error = shells_by_rejection(
+        Z, y, REJECTION_DRAWS, np.random.default_rng(seed)
+    )
+    ours = onion.sample_onion(space, ONION_DEPTH, 200_000, random_state=seed)
+    tables = {
+        directions: map_runs(published_shells, n_runs, space, directions)
+        for directions in ("coefficients", "isotropic")
+    }
+    inside = tuple(slice(n) for n in ours.counts.shape)
+    share = counts[inside] / counts[inside].sum()
+    print(f"{len(y)} walls on the {Z.shape[1] - 1}-sphere, labels {y.astype(int).tolist()}")
+    off = {directions: [] for directions in tables}
+    for cell in np.argwhere(ours.counts):
+        cell = tuple(cell)
+        if counts[cell] < 1000 or not exact_error[cell] < 2:  # rare, or symmetric about zero
+            continue
+        angle = angles(Z.T @ ours.centres[cell], exact[cell])
+        error = np.hypot(np.degrees(ours.centre_errors[cell]), exact_error[cell])
+        volume = np.exp(ours.log_volume[cell])
+        line = (
+            f"  {cell[0]},{cell[1]}    {share[cell]:.4f}  {volume:.4f} "
+            f"({volume * ours.log_volume_errors[cell]:.4f})   {angle:5.2f} ({error:.2f})   "
+        )
+        for directions, runs in tables.items():
+            found = np.array([centres[cell] @ Z for centres, _ in runs])
+            shares = np.array([shares[cell] for _, shares in runs])
+            noise = np.degrees(np.sqrt(np.sum(np.var(found, axis=0, ddof=1)) / len(found)))
+            off[directions].append(angles(units(found.mean(axis=0)), exact[cell]))
+            line += (
+                f"{shares.mean():.4f}  {off[directions][-1]:5.2f} "
+                f"({np.hypot(noise, exact_error[cell]):.2f})     "
+            )
+        print(line, flush=True)
+    return off
+
+
+def onion_part(n_runs):
+    n_runs = n_runs or 16
+    print(f"\nshells of few training errors by rejection ({REJECTION_DRAWS:,} draws of the prior), "
+          f"by sample_onion (200,000 draws)\nand as published ({n_runs} runs of "
+          f"{ONION_BOUNCES:,} bounces): share of the volume, as published of the length, and "
+          "degrees\nfrom the true centre to the mean (what an exact one would show by chance)"
+          )  # fmt: skip
+    print("         true    sample_onion                      published, coefficients    "
+          "published, isotropic\n"
+          "shell   volume  volume (stderr)  degrees          length   degrees           "
+          "length   degrees")  # fmt: skip
+    off = {"coefficients": [], "isotropic": []}
+    for seed, (m, dimension) in enumerate(((5, 3), (6, 3), (8, 3), (5, 4), (6, 4), (8, 4))):
+        rng = np.random.default_rng([183, seed])
+        Z, teacher = rng.standard_normal((m, dimension)), rng.standard_normal(dimension)
+        y = np.sign(Z @ teacher)
+        for directions, values in onion_problem(Z, y, n_runs, seed).items():
+            off[directions] += values
+    for directions, values in off.items():
+        print(f"published, {directions}: degrees off in {len(values)} shells: largest "
+              f"{np.max(values):.2f}, median {np.median(values):.2f}")  # fmt: skip
+
+
+# ---------------------------------------------------------------------- correlation length
+
+
+def family_problem(name, m, seed):
+    """A version space of m points, and labels, of a family."""
+    rng = np.random.default_rng([185, seed])
+    if name.startswith("linear"):
+        dimension = m // 4 if name == LINEAR_4 else 25
+        X, teacher = rng.standard_normal((m, dimension)), rng.standard_normal(dimension)
+        return VersionSpace(X @ X.T, np.where(X @ teacher > 0, 1.0, -1.0))
+    name = name.split()[0]
+    if name == "sonar":
+        X, y = datasets.load(name)
+    else:
+        X, y, X_rest, y_rest = datasets.raetsch(name, 1)
+        X, y = np.vstack([X, X_rest]), np.append(y, y_rest)
+    chosen = rng.permutation(len(y))[:m]
+    K = rbf_kernel(X[chosen], gamma=1 / (2 * TABLE_1[name][0] ** 2))
+    return VersionSpace(K, y[chosen], softness=1e-3 if name == "banana" else 0.0)
+
+
+def tangent(v, w):
+    return units(v - np.sum(v * w, axis=-1, keepdims=True) * w)
+
+
+def neighbours(F, w, v, delta, rng):
+    """Positions and directions shifted by delta, inside the walls with inward normals F."""
+    v_near = v + delta * tangent(rng.standard_normal(w.shape), w)
+    near = np.full_like(w, np.nan)
+    for _ in range(1000):
+        out = ~np.all(near @ F.T > 0, axis=1)
+        if not np.any(out):
+            break
+        shift = delta * tangent(rng.standard_normal(w.shape), w)
+        near[out] = units(w + shift)[out]
+    return near, tangent(v_near, near), np.all(near @ F.T > 0, axis=1)
+
+
+def bounce(d, u, G):
+    """Fly balls (rows: heights above walls, and speeds) to their next walls; walls and radians."""
+    cotangent = -u / np.maximum(d, 1e-300)
+    ball, wall = np.arange(len(d)), np.argmax(cotangent, axis=1)
+    t = np.arctan2(1.0, cotangent[ball, wall])
+    cos, sin = np.cos(t)[:, None], np.sin(t)[:, None]
+    d, u = d * cos + u * sin, u * cos - d * sin
+    d[ball, wall] = 0.0
+    return d, u - 2 * u[ball, wall][:, None] * G[wall], wall, t
+
+
+def correlation_run(name, m, seed):
+    """For each delta: bounces, radians, and pairs that part; without pairs that cannot start."""
+    space = family_problem(name, m, seed)
+    rng = np.random.default_rng([186, seed])
+    K = gram_of(space)
+    scale = space.y / np.sqrt(K.diagonal())
+    values, vectors = np.linalg.eigh(K * np.outer(scale, scale))
+    kept = values > 1e-10 * values[-1]
+    F = vectors[:, kept] * np.sqrt(values[kept])
+    post = inference.sample_billiard(space, PAIRS, n_chains=PAIRS // 4, random_state=seed)
+    w = np.tile(units((post.coef / scale) @ F), (len(DELTAS), 1))
+    v = tangent(np.tile(rng.standard_normal((PAIRS, F.shape[1])), (len(DELTAS), 1)), w)
+    delta = np.repeat(DELTAS, PAIRS)[:, None]
+    near, v_near, able = neighbours(F, w, v, delta, rng)
+    G = F @ F.T
+    left = np.flatnonzero(able)
+    bounces, radians, parted = (np.zeros(len(w)) for _ in range(3))
+    d, u = np.stack([w[left], near[left]]) @ F.T, np.stack([v[left], v_near[left]]) @ F.T
+    for _ in range(MOST_BOUNCES):
+        n = len(left)
+        d, u, wall, t = bounce(d.reshape(2 * n, m), u.reshape(2 * n, m), G)
+        bounces[left] += 1
+        radians[left] += t[:n]
+        same = wall[:n] == wall[n:]
+        parted[left[~same]] = 1
+        d, u = d.reshape(2, n, m)[:, same], u.reshape(2, n, m)[:, same]
+        left = left[same]
+        if not len(left):
+            break
+    return [x.reshape(len(DELTAS), PAIRS).sum(axis=1) for x in (bounces, radians, parted)]
+
+
+def ratio(values, counts):
+    """Sum of values over sum of counts, and its standard error from the scatter of runs."""
+    n, mean = len(values), values.sum() / counts.sum()
+    residual = values - mean * counts
+    return mean, np.sqrt(np.sum(residual**2) * n / (n - 1)) / counts.sum()
+
+
+def correlation(n_runs):
+    n_runs = n_runs or 8
+    print(f"\nR&M's correlation length: bounces until two balls, positions and directions delta "
+          f"apart, first meet different walls;\n{n_runs} problems of {PAIRS} pairs, at most "
+          f"{MOST_BOUNCES:,} bounces (all bounces / pairs that part), stderr over problems.\n"
+          "Unfolded at the walls both fly on great circles, whose distance does not grow: they "
+          "part at corners only.")  # fmt: skip
+    print("    m " + "".join(f"      delta = {delta:.0e}  " for delta in DELTAS)
+          + "    bounces * delta           radians   bounces")  # fmt: skip
+    print(" " * 96 + f"delta = {DELTAS[1]:.0e}   a radian")
+    lengths = {}
+    for name, sizes in FAMILIES.items():
+        print(name)
+        for m in sizes:
+            runs = map_runs(correlation_run, n_runs, name, m)
+            bounces, radians, parted = np.moveaxis(np.array(runs), (1, 2), (0, 1))
+            few = parted.sum(axis=1) < PAIRS
+            held = [
+                (np.nan, np.nan) if few[k] else ratio(bounces[k], parted[k])
+                for k in range(len(DELTAS))
+            ]
+            lengths[name, m] = held[1]
+            line = "".join(
+                f"{'few part':>19s}" if np.isnan(mean) else f"  {mean:8,.1f} ({error:6,.1f})"
+                for mean, error in held
+            )
+            line += "   " + " ".join(
+                f"{mean * delta:7.4f}" for (mean, _), delta in zip(held, DELTAS, strict=True)
+            )
+            turn, rate = radians[1].sum() / parted[1].sum(), bounces[1].sum() / radians[1].sum()
+            print(f"{m:5d} {line}   {turn:10.4f}   {rate:8.1f}", flush=True)
+        known = [(m, lengths[name, m][0]) for m in sizes if lengths[name, m][0] > 0]
+        slope = np.polyfit(*np.log(known).T, 1)[0]
+        print(f"      delta = {DELTAS[1]:.0e}: like m to the power {slope:.2f}")
+    correlation_picture(lengths)
+
+
+def correlation_picture(lengths):
+    plt = pyplot("correlation")
+    fig, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    for k, (name, sizes) in enumerate(FAMILIES.items()):
+        mean, error = np.array([lengths[name, m] for m in sizes]).T
+        ax.errorbar(
+            sizes, mean, 2 * error, label=name, color=COLOURS[k], linestyle=DASHES[k % 4],
+            marker=MARKERS[k], markersize=8, linewidth=2, capsize=4,
+        )  # fmt: skip
+    ax.set(xscale="log", yscale="log", xticks=FAMILIES[LINEAR_4])
+    ax.set_xticks([], minor=True)
+    ax.set_xticklabels(FAMILIES[LINEAR_4])
+    ax.set_xlabel("training points m", fontsize=LABEL_SIZE)
+    ax.set_ylabel(
+        f"bounces until balls $10^{{{np.log10(DELTAS[1]):.0f}}}$ rad apart\nmeet different walls",
+        fontsize=LABEL_SIZE,
+    )
+    finish(fig, "correlation.png")
+
+
+def finish(fig, file):
+    """Legends and numbers that can be read at half the size; save."""
+    for ax in fig.axes:
+        ax.tick_params(labelsize=TEXT_SIZE)
+        ax.grid(alpha=0.3)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(fontsize=TEXT_SIZE, frameon=False)
+    fig.savefig(PICTURES / file, dpi=100, pil_kwargs={"optimize": True})
+    print(f"saved {file}")
+
+
+# ---------------------------------------------------------------------- sonar
+
+
+def sonar_angle(standardised=True):
+    """Sonar, split by aspect angle; standardised by means and deviations of the training set."""
+    X, y, X_test, y_test = datasets.load("sonar-angle")
+    if standardised:
+        mean, deviation = X.mean(axis=0), X.std(axis=0)
+        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
+    return X, y, X_test, y_test
+
+
+def with_bias(data, sigma):
+    """Version space of the kernel of width sigma with a bias dimension, and the test points."""
+    X, y, X_test, y_test = data
+    gamma = 1 / (2 * sigma**2)
+    K, cross = (rbf_kernel(A, X, gamma=gamma) + 1 for A in (X, X_test))
+    return VersionSpace(K, y), cross, y_test
+
+
+def wrong(cross, y, coef):
+    return int(np.count_nonzero(y * (cross @ coef) <= 0))
+
+
+def flipper(space, n_bounces, directions, bias=1.0):
+    # Where the kernel is wide a perceptron does not get inside in its passes.
+    start = starts.direct_start(space, random_state=0).coef
+    return inference.sample_flipper(
+        space, 1, n_bounces=n_bounces, bias=bias, directions=directions, start=start,
+        random_state=0,
+    )  # fmt: skip
+
+
+def closing_run(n_bounces, seed):
+    sigma = CLOSING_WIDTHS[seed]
+    space, cross, y_test = with_bias(sonar_angle(), sigma)
+    exact = inference.sample_billiard(space, 8000, random_state=seed)
+    row = {
+        "rate": exact.info["bounces"].sum() / exact.info["travel_time"] / 4,
+        "exact": wrong(cross, y_test, exact.bayes_point()),
+    }
+    for directions in ("coefficients", "isotropic"):
+        post = flipper(space, n_bounces, directions)
+        ended = post.info["trajectories"][:-1]  # the last one is cut
+        row[directions] = {
+            "length": np.mean(ended),
+            "error": stderr(ended),
+            "at once": (post.info["escapes"] - len(ended)) / (post.info["escapes"] + 1),
+            "wrong": wrong(cross, y_test, post.bayes_point()),
+        }
+    return row
+
+
+def closing(_):
+    n_bounces = 30_000
+    print("\n\"the billiard closes\" (R&M 18.7): sonar, split by aspect angle, features "
+          f"standardised, RBF with bias; flipper of\n{n_bounces:,} bounces: bounces from one "
+          "escape to the next (stderr), as radians of the exact billiard, random directions\n"
+          "that escape at once, test errors of 104. Unfolded at its walls a trajectory is one "
+          "straight line, which turns through less\nthan pi as seen from the origin: each ends, "
+          "within pi radians.")  # fmt: skip
+    print("        exact billiard     coefficients                           isotropic\n"
+          " sigma  a radian  errors   bounces         radians  at once  errors   "
+          "bounces         radians  at once  errors")  # fmt: skip
+    rows = map_runs(closing_run, len(CLOSING_WIDTHS), n_bounces)
+    for sigma, row in zip(CLOSING_WIDTHS, rows, strict=True):
+        line = f"{sigma:6.2f}  {row['rate']:8.1f}  {row['exact']:4d}   "
+        for directions in ("coefficients", "isotropic"):
+            part = row[directions]
+            line += (
+                f"  {part['length']:6.1f} ({part['error']:5.1f})  "
+                f"{part['length'] / row['rate']:6.2f}  {part['at once']:7.1%}   "
+                f"{part['wrong']:4d}   "
+            )
+        print(line)
+    closing_picture(rows)
+
+
+def closing_picture(rows):
+    plt = pyplot("closing")
+    fig, (above, below) = plt.subplots(2, 1, figsize=(8, 8), sharex=True, layout="constrained")
+    rate = np.array([row["rate"] for row in rows])
+    above.plot(
+        CLOSING_WIDTHS, np.pi * rate, color=BLACK, linestyle="--", linewidth=2,
+        label="exact billiard: bounces in π radians",
+    )  # fmt: skip
+    for (directions, label), colour, marker in zip(
+        (("isotropic", "flipper, isotropic directions"),
+         ("coefficients", "flipper, as published")),
+        (BLUE, VERMILION), "os", strict=True,
+    ):  # fmt: skip
+        length, error = (
+            np.array([row[directions][name] for row in rows]) for name in ("length", "error")
+        )
+        above.errorbar(
+            CLOSING_WIDTHS, length, 2 * error, color=colour, marker=marker, markersize=7,
+            linewidth=2, capsize=4, label=label,
+        )  # fmt: skip
+        below.plot(
+            CLOSING_WIDTHS, [row[directions]["wrong"] for row in rows], color=colour,
+            marker=marker, markersize=7, linewidth=2, label=label,
+        )  # fmt: skip
+    below.plot(
+        CLOSING_WIDTHS, [row["exact"] for row in rows], color=BLACK, linestyle="--", marker="^",
+        markersize=7, linewidth=2, label="exact billiard",
+    )  # fmt: skip
+    above.set(xscale="log", yscale="log")
+    above.set_ylabel("bounces of a trajectory", fontsize=LABEL_SIZE)
+    below.set_ylabel("test errors of 104", fontsize=LABEL_SIZE)
+    below.set_xlabel("kernel width σ (standardised features)", fontsize=LABEL_SIZE)
+    plain_ticks(below, CLOSING_TICKS)
+    finish(fig, "closing.png")
+
+
+def plain_ticks(ax, ticks):
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+
+
+def cell_text(errors):
+    return "-" if np.isnan(errors[0]) else f"{errors.sum():.0f} ({errors[0]:.0f},{errors[1]:.0f})"
+
+
+def print_table(title, table):
+    print(f"{title}\n      " + "".join(f"{'+' + str(k):>12s}" for k in range(table.shape[1])))
+    for k, row in enumerate(table):
+        print(f"   -{k}  " + "".join(f"{cell_text(cell):>12s}" for cell in row))
+
+
+def sonar_widths_run(seed):
+    """Test errors of each machine at one width."""
+    sigma = SONAR_WIDTHS[seed]
+    space, cross, y_test = with_bias(sonar_angle(), sigma)
+    shells = onion.sample_onion(space, 5, SHELL_DRAWS // 4, random_state=0)
+    table = shells.errors(cross, y_test).sum(axis=-1)
+    noise = shells.best_noise()
+    exact = inference.sample_billiard(space, 20_000, random_state=0)
+    mixture = shells.combine(shells.density(label_noise=noise))
+    cell = shells.best_cell()
+    return (
+        {
+            "maximal margin": wrong(cross, y_test, margin_coef(space)),
+            "flipper": wrong(cross, y_test, flipper(space, 20_000, "coefficients").bayes_point()),
+            "billiard": wrong(cross, y_test, exact.bayes_point()),
+            "onion, shell by leave-one-out": int(table[cell]),
+            "onion, mixture by leave-one-out": wrong(cross, y_test, mixture),
+            "onion, best shell in hindsight": int(np.nanmin(table)),
+        },
+        cell,
+        noise,
+    )
+
+
+def margin_coef(space):
+    """Coefficients of the maximal-margin direction."""
+    L = np.linalg.cholesky(gram_of(space))
+    return np.linalg.solve(L.T, max_margin(space.y[:, None] * L))
+
+
+def sonar(_):
+    print("\nR&M table 18.1: sonar, split by aspect angle, sigma = 4.4, features standardised, RBF "
+          "with bias: test errors of 104\n(labels -1, labels +1) of the centres of shells with so "
+          "many training errors")  # fmt: skip
+    data = sonar_angle()
+    space, cross, y_test = with_bias(data, 4.4)
+    ours = onion.sample_onion(space, 5, SHELL_DRAWS, random_state=0, n_jobs=N_JOBS)
+    published = onion.published_onion(space, 5, n_bounces=20_000, bias=1.0, random_state=0)
+    print_table("published", TABLE_18_1)
+    tables = {"published_onion": published.errors(cross, y_test)}
+    tables["sample_onion"] = ours.errors(cross, y_test)
+    for title, table in tables.items():
+        print_table(title, table)
+        off = np.abs(table.sum(axis=-1) - TABLE_18_1.sum(axis=-1))
+        print(f"  shells that differ from the published table: {np.count_nonzero(off)} of "
+              f"{np.count_nonzero(~np.isnan(off))}, by {np.nanmean(off):.1f} on average, "
+              f"{np.nanmax(off):.0f} at most")  # fmt: skip
+    print_table("leave-one-out errors of sample_onion", ours.leave_one_out_errors())
+    print("degrees of the centres' stated errors: "
+          f"{np.degrees(np.nanmin(ours.centre_errors)):.2f} to "
+          f"{np.degrees(np.nanmax(ours.centre_errors)):.2f}")  # fmt: skip
+    cell, noise = ours.best_cell(), ours.best_noise()
+    mixture = ours.combine(ours.density(label_noise=noise))
+    print(f"chosen by leave-one-out: shell {cell}, {cell_text(tables['sample_onion'][cell])} "
+          f"errors; label noise {noise:g}, {wrong(cross, y_test, mixture)} errors; maximal margin "
+          f"{wrong(cross, y_test, margin_coef(space))}")  # fmt: skip
+    raw, raw_cross, _ = with_bias(sonar_angle(standardised=False), 4.4)
+    post = inference.sample_billiard(raw, 20_000, random_state=0)
+    print(
+        "features as they are: billiard "
+        f"{wrong(raw_cross, y_test, post.bayes_point())} errors, maximal margin "
+        f"{wrong(raw_cross, y_test, margin_coef(raw))}; the published table begins with 8"
+    )
+    sonar_widths()
+
+
+def sonar_widths():
+    runs = map_runs(sonar_widths_run, len(SONAR_WIDTHS))
+    names = list(runs[0][0])
+    print("\ntest errors of 104 over the kernel width sigma, as above\n sigma  "
+          + "  ".join(names) + "  shell  label noise")  # fmt: skip
+    for sigma, (row, cell, noise) in zip(SONAR_WIDTHS, runs, strict=True):
+        print(f"{sigma:6.2f}  " + "  ".join(f"{row[name]:{len(name)}d}" for name in names)
+              + f"  {cell[0]},{cell[1]}    {noise:g}")  # fmt: skip
+    plt = pyplot("sonar_width")
+    fig, ax = plt.subplots(figsize=(8, 6.5), layout="constrained")
+    for k, name in enumerate(names):
+        ax.plot(
+            SONAR_WIDTHS, [row[name] for row, _, _ in runs], label=name, color=COLOURS[k],
+            linestyle=DASHES[k % 4], marker=MARKERS[k], markersize=8, linewidth=2,
+        )  # fmt: skip
+    ax.set(xscale="log", ylim=(0, None))
+    plain_ticks(ax, SONAR_TICKS)
+    ax.set_xlabel("kernel width σ (standardised features)", fontsize=LABEL_SIZE)
+    ax.set_ylabel("test errors of 104", fontsize=LABEL_SIZE)
+    finish(fig, "sonar_width.png")
+
+
+# ---------------------------------------------------------------------- Wisconsin breast cancer
+
+
+def wbc_fold(K, X, y, train, test, bias):
+    """Test errors of maximal margin, billiard and flipper; error of the second in degrees."""
+    _, first = np.unique(np.column_stack([X[train], y[train]]), axis=0, return_index=True)
+    train = train[first]  # equal rows with equal labels are one wall
+    space = VersionSpace(K[np.ix_(train, train)], y[train])
+    cross = K[np.ix_(test, train)]
+    post = inference.sample_billiard(space, 600, travel=4.5 * np.pi, random_state=0)
+    played = flipper(space, 3000, "coefficients", bias=bias)
+    centres = margin_coef(space), post.bayes_point(), played.bayes_point()
+    return [wrong(cross, y[test], coef) for coef in centres] + [post.bayes_point_error()]
+
+
+def wbc_order(X, y, bias, order):
+    """Errors of all folds of ten in a random order; mean error of the billiard in degrees."""
+    K = rbf_kernel(X, gamma=1 / (2 * 1.75**2)) + bias
+    rows = np.random.default_rng([1998, order]).permutation(len(y))
+    folds = [rows[k : k + 10] for k in range(0, len(y), 10)]
+    parts = Parallel(n_jobs=N_JOBS)(
+        delayed(wbc_fold)(K, X, y, np.setdiff1d(rows, test), test, bias) for test in folds
+    )
+    *errors, off = np.sum(parts, axis=0)
+    return errors, np.degrees(off) / len(folds)
+
+
+def wbc(n_runs):
+    n_runs = n_runs or 5
+    X, y = datasets.load("wbc")
+    distinct, labelled = np.unique(X, axis=0), np.unique(np.column_stack([X, y]), axis=0)
+    print(f"\nWisconsin breast cancer, sigma = 1.75, hard boundary (softness 0): leave-10-out "
+          f"errors of {len(y)}; published: 25 maximal\nmargin, 23 billiard, of 670. "
+          f"{len(distinct)} distinct rows, {len(labelled) - len(distinct)} of them with both "
+          "labels. Flipper of 3,000 bounces.")  # fmt: skip
+    for bias in (0.0, 1.0):
+        print(f"bias {bias:g}\norder  maximal margin  billiard (its error, degrees)  flipper")
+        totals = []
+        for order in range(n_runs):
+            errors, off = wbc_order(X, y, bias, order)
+            totals.append(errors)
+            print(f"{order:5d}  {errors[0]:14.0f}  {errors[1]:8.0f} ({off:.2f})                "
+                  f"{errors[2]:7.0f}", flush=True)  # fmt: skip
+        mean, gain = np.mean(totals, axis=0), np.subtract(*np.transpose(totals)[:2])
+        print(f" mean  {mean[0]:14.1f}  {mean[1]:8.1f}                       {mean[2]:7.1f}\n"
+              f"maximal margin less billiard: {gain.mean():+.1f} ({stderr(gain):.1f})")  # fmt: skip
+
+
+def without_point(space, i):
+    """Output at a point of the Bayes point of the others."""
+    kept, K = np.arange(len(space)) != i, gram_of(space)
+    rest = VersionSpace(K[np.ix_(kept, kept)], space.y[kept])
+    return K[i, kept] @ inference.sample_billiard(rest, 4000, random_state=i).bayes_point()
+
+
+def leave_one_out(_):
+    print("\nleave-one-out outputs of version space: from one run of the onion, and from a run for "
+          "each point left out\n(sonar, split by aspect angle, sigma = 4.4, features standardised, "
+          "RBF with bias)")  # fmt: skip
+    space, _, _ = with_bias(sonar_angle(), 4.4)
+    begun = time.perf_counter()
+    shells = onion.sample_onion(space, 5, SHELL_DRAWS, random_state=0, n_jobs=N_JOBS)
+    ours = shells.leave_one_out(shells.density(cell=(0, 0)))
+    once = time.perf_counter() - begun
+    begun = time.perf_counter()
+    tasks = (delayed(without_point)(space, i) for i in range(len(space)))
+    each = np.array(Parallel(n_jobs=N_JOBS)(tasks))
+    apart = time.perf_counter() - begun
+    print(f"correlation {np.corrcoef(ours, each)[0, 1]:.4f}, largest difference "
+          f"{np.abs(ours - each).max():.4f}, deviation of the outputs {each.std():.4f}")  # fmt: skip
+    print(f"errors {np.sum(space.y * ours <= 0)} and {np.sum(space.y * each <= 0)} of {len(space)}; "
+          f"seconds {once:.1f} (all 36 shells) and {apart:.1f} (one shell)")  # fmt: skip
+
+
+PARTS = {
+    "bias": bias, "tol": tol, "trap": trap, "onion": onion_part, "correlation": correlation,
+    "closing": closing, "wbc": wbc, "sonar": sonar,
+    "leave-one-out": leave_one_out,
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--runs", type=int, help="fewer or more runs than by default")
+    arguments = parser.parse_args()
+    for part in arguments.part:
+        begun = time.perf_counter()
+        PARTS[part](arguments.runs)
+        print(f"({part}: {time.perf_counter() - begun:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
