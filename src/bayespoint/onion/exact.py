@@ -130,6 +130,7 @@ def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads
         balls, per_chain, travel=TRAVEL, thin=thin, burn_in=BURN_IN_NOISY, budget=budget,
         threads=threads,
     )  # fmt: skip
+    factor.release()
     errors = wrong_labels(space.y, flights.outputs).sum(axis=-1)
     rhat, _ = mixing(space.y, flights.outputs, errors, balls.squared_length)
     info = balls.counts() | {"rounds": rounds, "rhat": rhat, "n_draws": flights.n_draws}
