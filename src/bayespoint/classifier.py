@@ -494,7 +494,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             spread.sort_indices()
         else:
             spread = np.zeros(shape)
-            np.add.at(spread, (slice(None), self._points_row_), coef)  # copies share a row
+            np.add.at(spread.T, self._points_row_, coef.T)  # copies share a row
         order = np.argsort(self._points_row_[self._used_])
         outputs = self._training_outputs(coef)
         return Posterior(
