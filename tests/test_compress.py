@@ -122,7 +122,7 @@ def test_a_tolerance_beyond_all_outputs(digits, fitted, tol):
 def test_nothing_left_to_draw_from(digits, fitted):
     small = fitted.compress(0.05)
     for call in (lambda: small.posterior(0), lambda: small.sample_proba(digits[2])):
-        with pytest.raises(ValueError, match="compressed"):
+        with pytest.raises(ValueError, match="holds no draws"):
             call()
 
 

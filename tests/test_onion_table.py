@@ -510,3 +510,13 @@ def test_errors_have_the_shape_of_the_table(table):
 def test_it_says_what_it_holds(table, published):
     assert repr(table) == f"Onion(exact, depth (2, 3), {table.counts.sum()} draws)"
     assert repr(published).startswith("Onion(published, depth (1, 1), ")
+
+
+def test_the_table_works_on_when_the_threads_of_the_run_are_gone():
+    """Found by a benchmark: the factor is used again for points left out."""
+    space = VersionSpace(0.5 + 0.5 * np.eye(6), [1, 1, 1, -1, -1, -1])
+    one, two = (
+        onion.sample_onion(space, 1, 400, n_jobs=n, random_state=0).leave_one_out_errors()
+        for n in (1, 2)
+    )
+    assert_array_equal(one, two)

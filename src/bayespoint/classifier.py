@@ -522,7 +522,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             spread.sort_indices()
         else:
             spread = np.zeros(shape)
-            spread[:, self._points_row_] = coef
+            np.add.at(spread.T, self._points_row_, coef.T)  # copies share a row
         order = np.argsort(self._points_row_[self._used_])
         outputs = self._training_outputs(coef)
         return Posterior(
@@ -541,7 +541,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         centres = {}
         for source, (coef, error) in found.items():
             centres[source] = np.zeros(self._n_samples_), float(error)
-            centres[source][0][self._points_row_] = coef
+            np.add.at(centres[source][0], self._points_row_, coef)
         return centres
 
     def _training_outputs(self, coef):

@@ -7,10 +7,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.chains import warn_if_unmixed
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.decisions import fit_link
-from bayespoint.onion.exact import draw_onion
+from bayespoint.onion.exact import draw_onion, warn_if_apart
 from bayespoint.onion.table import (
     best_cell,
     best_noise,
@@ -89,9 +88,8 @@ class OnionClassifier(BayesPointClassifier):
 
     Notes
     -----
-    Each copy of a point is a training error of its own, but weights other than 0 and 1 are not:
-    they change `gamma` and the steepness of probabilities only. For more than two classes wrap it
-    in `sklearn.multiclass.OneVsRestClassifier`.
+    Each copy of a point is a training error of its own; a weight w means w copies, rounded to a
+    whole number. For more than two classes wrap it in `sklearn.multiclass.OneVsRestClassifier`.
 
     References
     ----------
@@ -301,7 +299,7 @@ class _Method(NamedTuple):
         seed = int(np.random.SeedSequence(entropy, spawn_key=(6, 0)).generate_state(1)[0])
         kept = onion.resample(density, min(KEPT_DRAWS, n_held), seed)
         if not budget.interrupted:
-            warn_if_unmixed("onion", onion.info["n_draws"], onion.info["rhat"])
+            warn_if_apart(onion)
         state = {
             "coef": [kept.coef], "bayes_points": onion.combine(density)[None],
             "angle_errors": np.array([onion.combine_error(density)]),

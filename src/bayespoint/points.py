@@ -41,7 +41,8 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
 
     The result is ordered by content (a hash), so that permuting the rows of the input permutes
     nothing else. ``keep_order=True`` orders by first occurrence instead, for Gram matrices,
-    whose columns move with their rows. ``merge=False`` leaves copies as they are.
+    whose columns move with their rows. ``merge=False`` leaves copies as they are, and makes w of
+    them where the weight is w, rounded to a whole number.
     """
     kept = np.flatnonzero(weight > 0)
     if len(kept) < X.shape[0]:
@@ -49,12 +50,16 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     keys = _row_hashes(X)
     group = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
-    if not merge:
-        key = np.argsort(np.argsort(key, kind="stable"), kind="stable")
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     total = np.bincount(inverse, weights=weight[kept])
+    if not merge:
+        copies = np.maximum(np.rint(weight[kept]), 1).astype(np.int64)
+        order = np.argsort(key, kind="stable")
+        first = np.repeat(order, copies[order])
+        total = (weight[kept] / copies)[first]
+        inverse[first[::-1]] = np.arange(len(first))[::-1]  # the first copy of each row
     if keep_order:
-        order = np.argsort(first)
+        order = np.argsort(first, kind="stable")
         first, total, inverse = first[order], total[order], np.argsort(order)[inverse]
     row = kept[first]
     digest = hashlib.blake2b(keys[first].tobytes(), digest_size=16)

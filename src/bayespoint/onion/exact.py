@@ -33,6 +33,9 @@ FIRST_GAIN, LAST_GAIN = 0.5, 0.03
 LEAST_VISITS, EVEN = 5, 0.3
 MAX_ROUNDS = 4000
 
+# Draws of a chain, which walks from shell to shell, before R-hat tells something.
+ENOUGH_DRAWS = 250
+
 # Beyond the table the log-weight falls with each error by a slope, learnt such that balls are there
 # for this share of the time: excursions connect shells that would be apart within the table.
 OUTSIDE = 0.25
@@ -111,8 +114,15 @@ def sample_onion(
         )
     if budget.interrupted:
         raise KeyboardInterrupt
-    warn_if_unmixed("onion", onion.info["n_draws"], onion.info["rhat"])
+    warn_if_apart(onion)
     return onion
+
+
+def warn_if_apart(onion):
+    """Warn when there was no time for a draw, or when chains of enough draws do not agree."""
+    n_draws = onion.info["n_draws"]
+    if not n_draws or n_draws >= ENOUGH_DRAWS:
+        warn_if_unmixed("onion", n_draws, onion.info["rhat"])
 
 
 def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads):
@@ -130,6 +140,7 @@ def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads
         balls, per_chain, travel=TRAVEL, thin=thin, burn_in=BURN_IN_NOISY, budget=budget,
         threads=threads,
     )  # fmt: skip
+    factor.release()
     errors = wrong_labels(space.y, flights.outputs).sum(axis=-1)
     rhat, _ = mixing(space.y, flights.outputs, errors, balls.squared_length)
     info = balls.counts() | {"rounds": rounds, "rhat": rhat, "n_draws": flights.n_draws}

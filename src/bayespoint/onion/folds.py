@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 from bayespoint.gram import submatrix
 from bayespoint.onion.exact import sample_onion
 from bayespoint.onion.published import published_onion
-from bayespoint.onion.table import check_depth
+from bayespoint.onion.table import check_depth, clipped
 from bayespoint.validation import check_positive_integer, check_seed, entropy_of
 from bayespoint.version_space import VersionSpace, check_space
 
@@ -55,12 +55,15 @@ def cross_validate(space, depth=5, *, cv=10, method="exact", random_state=None, 
         raise ValueError(
             f"cv must be from 2 to {fewest}, the number of points of the smaller class; got {cv}."
         )
-    depth, entropy = check_depth(depth), entropy_of(random_state)
+    depth, entropy = clipped(check_depth(depth), space.y), entropy_of(random_state)
     folds = StratifiedKFold(int(cv), shuffle=True, random_state=entropy % 2**32)
     K = submatrix(space.rows, np.arange(len(space)))
     total = np.zeros((*np.add(depth, 1), 2))
     for train, test in folds.split(space.y, space.y):
         part = VersionSpace(K[np.ix_(train, train)], space.y[train], space.softness)
         onion = makers[method](part, depth, random_state=entropy % 2**32, **options)
-        total += onion.errors(K[np.ix_(test, train)], space.y[test])
+        errors = onion.errors(K[np.ix_(test, train)], space.y[test])
+        part_of = np.full(total.shape, np.nan)  # shells that the smaller problem does not have
+        part_of[: errors.shape[0], : errors.shape[1]] = errors
+        total += part_of
     return total
