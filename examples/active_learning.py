@@ -20,7 +20,7 @@ X, y, X_test, y_test = X[:300], y[:300], X[300:], y[300:]
 bpm = BayesPointClassifier(inference="billiard", gamma=1.0, n_draws=100, random_state=0)
 clf = SklearnClassifier(bpm, classes=[0, 1])
 committee = QueryByCommittee(
-    method="KL_divergence",
+    method="vote_entropy",
     sample_predictions_method_name="sample_proba",
     sample_predictions_dict={"n_samples": 50},
     random_state=0,

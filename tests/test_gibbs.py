@@ -350,7 +350,7 @@ def test_draws_of_another_posterior_are_caught(changed):
     assert not two_stage(check, length=100, seed=0).passed
 
 
-@pytest.mark.filterwarnings("ignore:the chains of the gibbs sampler do not agree")
+@pytest.mark.filterwarnings("ignore:the chains of the Gibbs sampler do not agree")
 def test_copies_taken_for_one_label_are_caught():
     """Two equal noisy labels say more than one."""
     problem = with_duplicates(1, 0.3)
@@ -434,7 +434,7 @@ def test_a_single_point(y, noise):
 def silent():
     """A few draws need not agree from chain to chain."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the chains of the gibbs.* do not agree")
+        warnings.filterwarnings("ignore", message="the chains of the Gibbs sampler do not agree")
         yield
 
 
@@ -525,7 +525,7 @@ def test_max_time_returns_the_draws_made_so_far(noise):
 
 
 def test_without_time_the_starts_come_back_with_a_warning():
-    with pytest.warns(ConvergenceWarning, match=r"time was up.*gibbs sampler.*max_time"):
+    with pytest.warns(ConvergenceWarning, match=r"time was up.*Gibbs sampler.*max_time"):
         post = sample_gibbs(make_space(m=50), 1000, max_time=1e-9, n_chains=5, random_state=0)
     assert post.n_draws == post.n_chains == 5
     assert post.info["travel_time"] == 0
@@ -576,7 +576,7 @@ def test_progress_goes_to_standard_error_and_only_when_asked_for(capsys):
     sample_gibbs(space, 40, verbose=1, burn_in=7, random_state=0)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "gibbs" in err
+    assert "Gibbs" in err
     assert "17/17" in err
 
 
@@ -595,7 +595,7 @@ def test_chains_that_do_not_agree_are_warned_about():
     X = rng.standard_normal((100, 10))
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, 1, -1)
     space = VersionSpace(rbf_kernel(X, gamma=0.05), y)
-    with pytest.warns(ConvergenceWarning, match=r"the chains of the gibbs sampler.*n_draws"):
+    with pytest.warns(ConvergenceWarning, match=r"the chains of the Gibbs sampler.*n_draws"):
         post = sample_gibbs(space, 400, label_noise=0.05, random_state=0)
     assert post.info["rhat"] > 1.2
     # The billiard, with the same starts, is through with it.
@@ -773,5 +773,7 @@ def test_max_time_leaves_a_usable_fit():
 
 def test_the_classifier_warns_where_chains_do_not_agree():
     X, y = make_blobs(100, centers=[[0, 0], [1.5, 1.5]], random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"the chains of the gibbs.* do not agree.*n_draws"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"the chains of the Gibbs sampler do not agree.*n_draws"
+    ):
         classifier(label_noise=0.05, n_draws=100).fit(X, y)

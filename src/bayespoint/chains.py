@@ -181,6 +181,10 @@ def posterior_of(space, factor, balls, flights, noise):
         "errors": errors.ravel(),
         "path": balls.recorded_path(),
     }
+    if not balls.has_path:
+        info = {
+            k: v for k, v in info.items() if k not in ("bounces", "passes", "travel_time", "path")
+        }
     sources = ["path"] if flights.path and balls.has_path else []
     if np.any(flights.kicks):
         sources.append("kicks")
@@ -218,6 +222,7 @@ def warn_if_unmixed(name, n_draws, rhat):
     elif n_draws >= UNMIXED_DRAWS and np.any(np.asarray(rhat) > UNMIXED):
         warn(
             f"the chains of the {name} do not agree yet (R-hat {np.nanmax(rhat):.2f}, should be "
-            f"below {UNMIXED}): raise n_draws.",
+            f"below {UNMIXED}): raise n_draws"
+            f"{', or use the billiard' if 'gibbs' in name.lower() else ''}.",
             ConvergenceWarning,
         )

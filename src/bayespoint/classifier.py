@@ -81,15 +81,15 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         separated are an error. ("evidence" is not available yet.)
     label_noise : float, array-like of shape (n_classes,) or dict, default=0.0
         Probability that a training label is wrong, in [0, 0.5): one rate, one for each class in
-        the order of ``classes_``, or by label. A wrong label is taken to be any of the other
-        classes, equally likely. The rate q_k of class k belongs to the *label* k, not to the true
-        class: for two classes q_k / (1 - q_k) is how often points of the other class are labelled
-        k over how often points of class k are. ("evidence" is not available yet.)
+        the order of ``classes_``, or by label (0 for labels not named). A wrong label is taken to
+        be any of the other classes, equally likely. The rate q_k of class k belongs to the
+        *label* k, not to the true class: for two classes q_k / (1 - q_k) is how often points of
+        the other class are labelled k over how often points of class k are. ("evidence" is not available yet.)
     decision : {"auto", "bayes_point", "vote", "span_vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
         probability over the draws, what the training points leave open, softness and the mean
         rate of label noise included; it needs four m × m matrices within ``cache_size``.
-        "span_vote" is the share of draws that say yes (Bayesian transduction as published),
+        "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
         from them it is too sure. "auto" is "vote" for billiard and Gibbs sampler, "bayes_point"
         for perceptrons.
@@ -142,6 +142,9 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         ``flight_seconds``. Empty for perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
+    label_error_proba_ : ndarray of shape (n_samples,)
+        Posterior probability that each training label is wrong, after a fit with the billiard or
+        the Gibbs sampler, as with ``label_noise`` > 0.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has string column names.
@@ -482,13 +485,17 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """Posterior probability that each training label is wrong, one for each row given to fit.
 
         From draws of the billiard or the Gibbs sampler: how often the output at the point, without
-        its softness, has not the sign of its label; for more classes, one less the probability of
-        the label. NaN for rows of weight 0.
+        its softness, has not the sign of its label. For more classes, one less the share of the
+        label in the votes of all classes: good for ranking, as a probability somewhat too high.
+        NaN for rows of weight 0.
         """
+        if not hasattr(self, "classes_"):
+            raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
         if getattr(self, "_label_proba_", None) is None:
             raise AttributeError(
-                "label_error_proba_ is there after a fit with inference='billiard' or 'gibbs', as "
-                "with label_noise > 0: perceptrons take every label as right."
+                f"label_error_proba_ is there after a fit of BayesPointClassifier with "
+                f"inference='billiard' or 'gibbs', as with label_noise > 0; this one was fitted "
+                f"with {self.inference_!r}."
             )
         own = np.take_along_axis(self._label_proba_, self._label_[:, None], axis=1)
         return 1.0 - own[:, 0]

@@ -147,6 +147,14 @@ class Factor:
         part = (outputs / self._length)[:, self.basis].T
         return scipy.linalg.solve_triangular(self._lower, part, lower=True, check_finite=False).T
 
+    def precision(self):
+        """Diagonal of K⁺, a few rows of the whitener at a time."""
+        total = np.zeros(len(self._all))
+        for start in range(0, self.rank, TILE):
+            part = self.coefficients(np.eye(min(TILE, self.rank - start), self.rank, start))
+            total += np.einsum("ij,ij->j", part, part)
+        return total
+
     def whitener(self):
         """Matrix P with kᵀ K⁺ k = ||P k||² for the kernel values k of a new point."""
         return self.coefficients(np.eye(self.rank))

@@ -24,7 +24,7 @@ def class_probabilities(problem, coef, factor):
     ridge = problem.ridge
     variance = np.zeros_like(ridge)
     if np.any(ridge):
-        precision = np.sum(factor.whitener() ** 2, axis=0)
+        precision = factor.precision()
         variance = np.maximum(ridge - ridge**2 * precision, 0.0)
     votes = []
     for draws in coef:

@@ -133,7 +133,7 @@ class Perceptrons:
 class Billiards:
     """The exact billiard: draws of the posterior of clean or noisy labels."""
 
-    name = "billiard"
+    name = title = "billiard"
     kind: type = Balls
 
     @staticmethod
@@ -149,7 +149,7 @@ class Billiards:
         )
         n_new = state["info"]["n_draws"]
         if not budget.interrupted and factor is not None and (n_new or not state["finished"]):
-            warn_if_unmixed(cls.name, n_new, state["info"]["rhat"])
+            warn_if_unmixed(cls.title, n_new, state["info"]["rhat"])
         return state, factor
 
     @classmethod
@@ -270,7 +270,7 @@ class Billiards:
 class Gibbs(Billiards):
     """The kernel Gibbs sampler: the same posterior, in steps of any length."""
 
-    name = "gibbs"
+    name, title = "gibbs", "Gibbs sampler"
     kind = Walkers
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -11,7 +12,7 @@ from bayespoint import decisions
 from bayespoint.gram import apply_kernel
 from bayespoint.kernels import Points
 from bayespoint.posterior import dense
-from bayespoint.threads import open_threads
+from bayespoint.threads import Threads, open_threads
 from bayespoint.validation import canonical, check_positive_integer, same_precision
 
 # Test points whose draws' outputs are held at once.
@@ -158,13 +159,13 @@ class PredictionMixin:
     def _votes(self, X, coef, average):
         """Probability that each machine says yes, (n, n_classes) or (draws, n, n_classes)."""
         outputs, variance = self._draw_outputs(X, coef)
+        if self._decision_ == "span_vote":  # each draw says one class
+            stacked = _one_class_a_draw(outputs)
+            return stacked.mean(axis=0) if average else stacked
         votes = []
         for machine in outputs:
-            if self._decision_ == "vote":
-                rank = len(self._whitener_)
-                no, yes = decisions.draw_votes(machine, variance + self.softness_, rank)
-            else:
-                no, yes = (machine < 0) + 0.5 * (machine == 0), (machine > 0) + 0.5 * (machine == 0)
+            rank = len(self._whitener_)
+            no, yes = decisions.draw_votes(machine, variance + self.softness_, rank)
             votes += [no, yes] if len(coef) == 1 else [yes]
         stacked = np.stack(votes, axis=-1)
         return stacked.mean(axis=0) if average else stacked
@@ -186,7 +187,7 @@ class PredictionMixin:
 
         Where votes know what the draws leave open (the part of w outside the span of the training
         points, and its length), that is drawn as well, so that only softness and label noise are
-        left in the probabilities.
+        left in the probabilities. Members differ in stratified steps of what they draw.
         """
         if self._whitener_ is None:
             return self.sample_proba(X, n_members, rng)
@@ -195,7 +196,10 @@ class PredictionMixin:
         coef = [dense(draws[members][:, self._used_]) for draws in self._draws_["coef"]]
         outputs, variance = self._draw_outputs(X, coef)
         length = np.sqrt(rng.chisquare(len(self._whitener_), size=outputs.shape[:2]))[..., None]
-        beyond = rng.standard_normal(outputs.shape[:2])[..., None]  # the same at all points
+        steps = (np.arange(n_members) + rng.random_sample(outputs.shape[:2])) / n_members
+        beyond = ndtri(np.array([rng.permutation(row) for row in steps]))[
+            ..., None
+        ]  # the same at all points
         latent = length * outputs + beyond * np.sqrt(variance)
         yes = decisions.probability_of_sign(latent, self.softness_)
         votes = np.stack([1 - yes[0], yes[0]] if len(yes) == 1 else yes, axis=-1)
@@ -209,31 +213,42 @@ class PredictionMixin:
         X = self._validated(X)
         coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]
         whitener = [] if self._whitener_ is None else [self._whitener_]
-        outputs = self._outputs(X, np.concatenate([*coef, *whitener])).T
+        outputs = np.ascontiguousarray(self._outputs(X, np.concatenate([*coef, *whitener])).T)
         n = len(coef) * len(coef[0])
         draws = outputs[:n].reshape(len(coef), len(coef[0]), -1)
         draws = (draws - draws.mean(axis=1, keepdims=True)).reshape(n, -1) / np.sqrt(len(coef[0]))
         if not whitener or self.kernel == "precomputed":
-            return np.sum(draws**2, axis=0), lambda i: draws.T @ draws[:, i]
-        # Squared lengths of Gaussian vectors in the span are their dimension, on average.
+            return np.sum(draws**2, axis=0), lambda i: draws[:, i] @ draws
+        # Squared lengths of Gaussian vectors in the span are their dimension, on average; that
+        # they scatter is left out.
         draws *= np.sqrt(len(self._whitener_))
-        inside = outputs[n:]
+        inside, cosines = outputs[n:], self._cosines(X)
         variance = np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
 
         def column(i):
-            beyond = self._cosines(X, i) - inside.T @ inside[:, i]
-            return draws.T @ draws[:, i] + len(coef) * beyond
+            beyond = cosines(i) - inside[:, i] @ inside
+            return draws[:, i] @ draws + len(coef) * beyond
 
         return np.sum(draws**2, axis=0) + len(coef) * variance, column
 
-    def _cosines(self, X, i):
-        """Cosines in feature space of points and the i-th of them."""
+    def _cosines(self, X):
+        """Return a function: cosines in feature space of points and the i-th of them."""
         kernel = self._kernel()
         points = kernel.prepare(same_precision(X, Points(**self._support_).X.dtype))
-        one = points.take(np.array([i]))
-        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            values = apply_kernel(kernel, points, one, np.ones((1, 1)), threads)[:, 0]
-        if not self.normalize_kernel:
-            length = points.length * one.length[0]
-            values = values / np.where(length > 0, length, 1.0)  # at the origin they are zero
-        return values
+        length = np.where(points.length > 0, points.length, 1.0)  # at the origin they are zero
+
+        def cosines(i):
+            one = points.take(np.array([i]))
+            values = apply_kernel(kernel, points, one, np.ones((1, 1)), Threads(1))[:, 0]
+            return values if self.normalize_kernel else values / (length * length[i])
+
+        return cosines
+
+
+def _one_class_a_draw(outputs):
+    """Votes 0 and 1 of draws from outputs (machines, draws, n); halves where an output is zero."""
+    if len(outputs) == 1:
+        yes = (outputs[0] > 0) + 0.5 * (outputs[0] == 0)
+        return np.stack([1 - yes, yes], axis=-1)
+    best = np.argmax(outputs, axis=0)
+    return (best[..., None] == np.arange(len(outputs))).astype(float)

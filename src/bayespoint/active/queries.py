@@ -9,17 +9,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.points import merge_duplicates
+from bayespoint.prediction import VOTE_BLOCK
 from bayespoint.rejection import unwrapped
 from bayespoint.validation import canonical, check_positive_integer, check_seed
 
 STRATEGIES = ("entropy", "bald")
 
-# Single classifiers that BALD averages over.
-MEMBERS = 200
+# Single classifiers whose entropy BALD averages over.
+MEMBERS = 400
 
 # Points looked at for a batch: the most useful ones, so many for each that is asked for, and at
 # least so many.
-CANDIDATES_EACH = 50
+CANDIDATES_EACH = 10
 LEAST_CANDIDATES = 1000
 
 # What is left of the variance of a point, as a share, once its copy is in the batch.
@@ -50,7 +51,7 @@ def query(clf, X_pool, n=1, *, strategy="entropy", random_state=None):
     -------
     ndarray of int, shape (n,)
         Rows of ``X_pool``, the most useful first; fewer than ``n`` only if there are no more
-        distinct points.
+        points that differ. (Rows of a precomputed kernel differ if they do in their values.)
 
     Examples
     --------
@@ -62,7 +63,8 @@ def query(clf, X_pool, n=1, *, strategy="entropy", random_state=None):
     >>> active.query(clf, [[-1.5], [0.0], [0.0], [1.5]])
     array([1])
     """
-    return query_with_utilities(clf, X_pool, n, strategy, random_state)[0]
+    chosen, _, _, _ = _query(clf, X_pool, n, strategy, random_state)
+    return chosen
 
 
 def query_with_utilities(clf, X_pool, n, strategy, random_state):
@@ -71,24 +73,31 @@ def query_with_utilities(clf, X_pool, n, strategy, random_state):
     The utilities, (n_chosen, n_pool), are zero for points that are not among the most useful ones
     by themselves and for copies of those chosen, NaN for those chosen before.
     """
+    chosen, worth, row, member = _query(clf, X_pool, n, strategy, random_state, keep=True)
+    everywhere = worth[:, member]
+    copies = np.ones(len(member), dtype=bool)
+    copies[row] = False
+    everywhere[:, copies] = np.nan_to_num(everywhere[:, copies])
+    return chosen, everywhere
+
+
+def _query(clf, X_pool, n, strategy, random_state, keep=False):
+    """Rows chosen; what distinct points were worth, if kept; their rows; whose copy each is."""
     check_positive_integer("n", n)
     check_seed(random_state)
-    values = utilities(clf, X_pool, strategy=strategy, random_state=random_state)
     last, X_last = _last_step(clf, X_pool)
+    values = _utilities(last, X_last, strategy, random_state)
     row, member = _distinct(X_last)
     most = min(len(row), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
     best = np.argsort(-values[row], kind="stable")[:most]
     # Where nothing is doubtful, points still differ in what they leave open of each other.
     values = np.maximum(values[row[best]], np.finfo(float).eps)
     variance, column = last._posterior_covariance(X_last[row[best]])
-    chosen, worth = _greedy(values, variance, column, min(n, len(best)))
-    everywhere = np.zeros((len(chosen), len(row)))
-    everywhere[:, best] = worth
-    everywhere = everywhere[:, member]
-    copies = np.ones(len(member), dtype=bool)
-    copies[row] = False
-    everywhere[:, copies] = np.nan_to_num(everywhere[:, copies])
-    return row[best[chosen]], everywhere
+    chosen, products = _greedy(values, variance, column, min(n, len(best)), keep)
+    worth = np.zeros((len(products), len(row)))
+    if keep:
+        worth[:, best] = products
+    return row[best[chosen]], worth, row, member
 
 
 def _distinct(X):
@@ -110,7 +119,8 @@ def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
         "entropy": of the probabilities that the posterior gives to the classes (query by
         committee). "bald": what the label would tell about the classifier, the entropy less
         the mean entropy of single classifiers, whose labels softness and label noise make
-        uncertain. Without softness and with one rate of noise both rank points alike.
+        uncertain. For two classes, without softness and with one rate of noise, both rank points
+        alike. Neither depends on ``class_weight``.
     random_state : int, RandomState or None
         Seed of the single classifiers for "bald".
 
@@ -130,18 +140,28 @@ def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
     >>> bool(values[1] > max(values[0], values[2]))
     True
     """
+    last, X = _last_step(clf, X_pool)
+    return _utilities(last, X, strategy, random_state)
+
+
+def _utilities(last, X, strategy, random_state):
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be one of {STRATEGIES}; got {strategy!r}.")
-    last, X = _last_step(clf, X_pool)
-    if strategy == "entropy":
+    check_seed(random_state)
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    values = []
+    for start in range(0, X.shape[0], VOTE_BLOCK):
+        block = X[start : start + VOTE_BLOCK]
         if last._decision_ == "bayes_point":
-            proba = last.sample_proba(X, last.n_draws_, 0).mean(axis=0)
+            proba = last.sample_proba(block, last.n_draws_, 0).mean(axis=0)
         else:
-            proba = last.predict_proba(X)
-        return entr(proba).sum(axis=-1)
-    members = last._committee(X, MEMBERS, check_random_state(random_state))
-    total = entr(members.mean(axis=0)).sum(axis=-1)
-    return np.maximum(total - entr(members).sum(axis=-1).mean(axis=0), 0.0)
+            proba = last.predict_proba(block)
+        value = entr(proba).sum(axis=-1)
+        if strategy == "bald":  # the same members for all blocks
+            members = last._committee(block, MEMBERS, np.random.RandomState(seed))
+            value = np.maximum(value - entr(members).sum(axis=-1).mean(axis=0), 0.0)
+        values.append(value)
+    return np.concatenate(values) if values else np.empty(0)
 
 
 def _last_step(clf, X_pool):
@@ -152,39 +172,44 @@ def _last_step(clf, X_pool):
     X = last._checked(X)
     last = copy(last)
     last.__dict__.pop("feature_names_in_", None)  # they are checked; the array has none
+    last._log_weight_ = np.zeros_like(last._log_weight_)  # how sure it is, not what costs more
     return last, X
 
 
-def _greedy(values, variance, column, n):
+def _greedy(values, variance, column, n, keep=False):
     """Choose points by value times the share of variance that those before leave.
 
     ``column(i)``: covariance of all points with point i. Where nothing is left (there are more
-    points than dimensions), a new round begins with the points that are no copies. Returns
-    numbers and the products, NaN for points chosen before.
+    points than dimensions), a new round begins, in which points still lose what they share with
+    the one chosen that is most like them. Returns numbers and, if kept, the products, NaN for
+    points chosen before.
     """
     scale = np.where(variance > 0, variance, 1.0)
-    copies = np.zeros(len(values), dtype=bool)
-    left, fresh = variance.copy(), False
+    nearest = np.zeros(len(values))  # squared correlation with the chosen one most like it
+    left, rows, n_rows, fresh = variance.copy(), np.empty((n, len(values))), 0, True
     chosen: list = []
     products: list = []
-    rows: list = []
     while len(chosen) < n:
-        share = left / scale
+        share = np.minimum(left / scale, 1 - nearest)
         worth = values * np.where(share > COPY, share, 0.0)
+        if fresh and not np.any(np.delete(worth, chosen)):  # no variance at all: by value
+            worth = np.where(nearest > 1 - COPY, 0.0, values)
         worth[chosen] = np.nan
-        new = int(np.nanargmax(worth))
-        if worth[new] == 0:
+        new = int(np.nanargmax(worth)) if len(chosen) < len(values) else 0
+        if not worth[new] > 0:
             if fresh:
                 break
-            left, rows, fresh = np.where(copies, 0.0, scale), [], True
+            left, n_rows, fresh = variance.copy(), 0, True
             continue
         fresh = False
         chosen.append(new)
-        products.append(worth)
+        if keep:
+            products.append(worth)
         covariance = column(new)
-        copies |= covariance**2 > (1 - COPY) * variance * variance[new]
-        copies[new] = True
-        row = covariance - sum(r[new] * r for r in rows)
-        rows.append(row / np.sqrt(max(left[new], np.finfo(float).tiny)))
-        left = np.maximum(left - rows[-1] ** 2, 0.0)
-    return np.array(chosen), np.array(products)
+        nearest = np.maximum(nearest, np.minimum(covariance**2 / (scale * scale[new]), 1.0))
+        nearest[new] = 1.0
+        row = covariance - rows[:n_rows].T @ rows[:n_rows, new]
+        rows[n_rows] = row / np.sqrt(max(left[new], np.finfo(float).tiny))
+        left = np.maximum(left - rows[n_rows] ** 2, 0.0)
+        n_rows += 1
+    return np.array(chosen, dtype=np.int64), np.array(products)

@@ -95,7 +95,7 @@ class PosteriorQuery(SingleAnnotatorPoolQueryStrategy):
             clf.estimator_, X_cand, batch_size, self.strategy, self.random_state_
         )
         while len(chosen) < batch_size:  # copies of these are all there is left
-            again = np.where(np.isnan(values[-1]), np.nan, 0.0)
+            again = np.where(np.isnan(values[-1]), np.nan, np.nan_to_num(values[0]))
             again[chosen[-1]] = np.nan
             values = np.vstack([values, again])
             chosen = np.append(chosen, np.nanargmax(again))

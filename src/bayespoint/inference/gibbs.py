@@ -79,7 +79,7 @@ def sample_gibbs(
     True
     """
     return sample_chains(
-        space, Walkers, "gibbs sampler", n_draws, label_noise=label_noise, n_chains=n_chains,
+        space, Walkers, "Gibbs sampler", n_draws, label_noise=label_noise, n_chains=n_chains,
         travel=np.pi, thin=thin, burn_in=burn_in, most_draws=None, tol=None, max_time=max_time,
         start=start, n_path=0, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
     )  # fmt: skip

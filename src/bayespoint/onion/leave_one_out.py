@@ -42,7 +42,7 @@ class Draws:
         """Diagonal of the inverse Gram matrix, or None if it is singular."""
         if self.factor.rank < len(self.y):
             return None
-        return np.sum(self.factor.whitener() ** 2, axis=0)
+        return self.factor.precision()
 
     def weights(self, density):
         """Weight of each draw for a density by shell, up to a factor."""
