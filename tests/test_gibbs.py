@@ -528,7 +528,6 @@ def test_without_time_the_starts_come_back_with_a_warning():
     with pytest.warns(ConvergenceWarning, match=r"time was up.*Gibbs sampler.*max_time"):
         post = sample_gibbs(make_space(m=50), 1000, max_time=1e-9, n_chains=5, random_state=0)
     assert post.n_draws == post.n_chains == 5
-    assert post.info["travel_time"] == 0
 
 
 @pytest.mark.usefixtures("silent")
@@ -773,7 +772,5 @@ def test_max_time_leaves_a_usable_fit():
 
 def test_the_classifier_warns_where_chains_do_not_agree():
     X, y = make_blobs(100, centers=[[0, 0], [1.5, 1.5]], random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"the chains of the Gibbs sampler do not agree.*n_draws"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"chains of the Gibbs sampler do not.*n_draws"):
         classifier(label_noise=0.05, n_draws=100).fit(X, y)

@@ -84,7 +84,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         the order of ``classes_``, or by label (0 for labels not named). A wrong label is taken to
         be any of the other classes, equally likely. The rate q_k of class k belongs to the
         *label* k, not to the true class: for two classes q_k / (1 - q_k) is how often points of
-        the other class are labelled k over how often points of class k are. ("evidence" is not available yet.)
+        the other class are labelled k over how often points of class k are. ("evidence" is not
+        available yet.)
     decision : {"auto", "bayes_point", "vote", "span_vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
         probability over the draws, what the training points leave open, softness and the mean
