@@ -388,7 +388,7 @@ def test_labels_of_any_type():
         ({"clf": SVC().fit([[0, 0], [1, 1]], [0, 1])}, r"clf must be a BayesPointClassifier.*SVC"),
         ({"clf": "x"}, r"(?i)clf|estimator"),
     ],
-    ids=str,
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_is_wrong_is_named(settings, message):
     X, y, pool = labelled()
