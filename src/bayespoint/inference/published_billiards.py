@@ -44,7 +44,7 @@ def sample_jmlr_billiard(
     For comparison; use `sample_billiard`. Not uniform: after 3,000 bounces the mean of 64 runs was
     0.3 to 6.7 degrees off the centre of mass on four problems without symmetry (5.0 on sonar, 124
     points), where the exact billiard was off by no more than chance. Mostly because of the
-    directions: with isotropic ones 1.3 degrees at most (``benchmarks/published.py --part bias``).
+    directions: with isotropic ones 1.4 degrees at most (``benchmarks/published.py --part bias``).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def sample_flipper(
 
     For comparison; use `sample_billiard`. Not uniform: after 3,000 bounces the mean of 64 runs was
     0.5 to 12.4 degrees off the centre of mass on four problems without symmetry (8.7 on sonar, 124
-    points), with isotropic directions 0.3 to 4 degrees. Where version space is wide, single runs
+    points), with isotropic directions 0.3 to 5 degrees. Where version space is wide, single runs
     end anywhere, since each escape begins anew at their own centre: on a cone of 50 walls at equal
     angles 70 degrees off (``benchmarks/published.py --part bias``).
 
