@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -195,6 +196,48 @@ def test_time_and_interruption_leave_a_usable_fit():
     finally:
         timer.cancel()
     assert clf.score(X, y) > 0.8
+
+
+def test_copies_outvote_wrong_labels():
+    X = np.repeat([[0.0], [5.0], [10.0]], 10, axis=0)
+    y = np.repeat([0, 1, 0], 10)
+    y[[0, 10, 20]] = 1 - y[[0, 10, 20]]
+    clf = OnionClassifier(gamma=1.0, softness=0.0, depth=3, n_draws=2000, random_state=0).fit(X, y)
+    assert clf.counts_[0, 0] == 0  # version space is empty
+    assert_array_equal(clf.predict([[0.0], [5.0], [10.0]]), [0, 1, 0])
+    once, weight = np.unique(np.column_stack([X, y]), axis=0, return_counts=True)
+    weighted = clone(clf).fit(once[:, :1], once[:, 1].astype(int), sample_weight=weight)
+    assert_allclose(weighted.decision_function(X), clf.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X", "y"),
+    [
+        ("linear", [[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]], [0, 0, 1, 1]),
+        ("rbf", [[0.0], [0.0]], [0, 1]),
+    ],
+)
+def test_an_empty_version_space_is_no_obstacle_by_default(kernel, X, y):
+    clf = OnionClassifier(kernel, softness=0.0, n_draws=500, random_state=0).fit(X, y)
+    assert clf.counts_[0, 0] == 0
+    assert clf.shells_ > 0
+
+
+def test_a_compressed_classifier_has_no_shells():
+    X, y = make_data()
+    small = fitted().compress(0.3)
+    assert small.predict(X).shape == y.shape
+    for call in (lambda: small.with_shells("best"), lambda: small.error_table(X, y)):
+        with pytest.raises(ValueError, match="holds no shells"):
+            call()
+
+
+def test_the_share_of_the_deepest_shells_is_told():
+    clf = fitted(shells=0.3)
+    weight = 0.3 / 0.7
+    mass = np.exp(clf.log_volume_) * weight ** np.add.outer(np.arange(3), np.arange(3))
+    assert_allclose(clf.edge_share_, 1 - mass[:2, :2].sum() / mass.sum(), rtol=1e-9)
+    assert fitted(shells=(0, 0)).edge_share_ == 0
 
 
 # ---------------------------------------------------------------------- the picture

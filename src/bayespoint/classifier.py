@@ -434,7 +434,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             self._whitener_ = factor.whitener()
         self._label_proba_: np.ndarray | None = None
         if samples:
-            proba = class_probabilities(problem, state["coef"], factor)
+            proba = class_probabilities(problem, state["coef"], factor, self._whitener_)
             proba = np.vstack([proba, np.full(len(self.classes_), np.nan)])
             self._label_proba_ = proba[points.member]
             self._label_ = np.append(points.label, 0)[points.member]

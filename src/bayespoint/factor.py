@@ -147,8 +147,10 @@ class Factor:
         part = (outputs / self._length)[:, self.basis].T
         return scipy.linalg.solve_triangular(self._lower, part, lower=True, check_finite=False).T
 
-    def precision(self):
-        """Diagonal of K⁺, a few rows of the whitener at a time."""
+    def precision(self, whitener=None):
+        """Diagonal of K⁺, a few rows of the whitener at a time where it is not given."""
+        if whitener is not None:
+            return np.einsum("ij,ij->j", whitener, whitener)
         total = np.zeros(len(self._all))
         for start in range(0, self.rank, TILE):
             part = self.coefficients(np.eye(min(TILE, self.rank - start), self.rank, start))

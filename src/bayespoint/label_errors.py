@@ -6,7 +6,7 @@ from bayespoint.decisions import combine_votes, draw_votes
 from bayespoint.gram import outputs_of
 
 
-def class_probabilities(problem, coef, factor):
+def class_probabilities(problem, coef, factor, whitener=None):
     """Posterior probability of each true class at the training points, (n_points, n_classes).
 
     A label is right if the output *without* the softness term has its sign. Given a draw of the
@@ -20,11 +20,13 @@ def class_probabilities(problem, coef, factor):
         Draws of each machine.
     factor : Factor
         Of the softened Gram matrix.
+    whitener : ndarray, optional
+        Of the factor, where it was computed already.
     """
     ridge = problem.ridge
     variance = np.zeros_like(ridge)
     if np.any(ridge):
-        precision = factor.precision()
+        precision = factor.precision(whitener)
         variance = np.maximum(ridge - ridge**2 * precision, 0.0)
     votes = []
     for draws in coef:

@@ -240,8 +240,8 @@ class OnionClassifier(BayesPointClassifier):
         if needed > self.cache_size:
             raise ValueError(
                 f"the onion needs {needed:.1f} MB for {self.n_draws} draws over {n_points} "
-                f"distinct training points; got cache_size={self.cache_size}. Raise cache_size or "
-                f"lower n_draws."
+                f"training points; got cache_size={self.cache_size}. Raise cache_size or lower "
+                f"n_draws."
             )
 
     def _contradictions(self, points):  # noqa: ARG002
@@ -356,8 +356,7 @@ class _Table(NamedTuple):
     def choose(self, shells):
         """Shell or rate, and the weight per volume of each shell."""
         if isinstance(shells, str):
-            best = shells == "best"
-            if best:
+            if shells == "best":
                 shells = best_cell(self.loo_errors())
             else:
                 shells = best_noise(self.loo_sums, self.y, self.counts)

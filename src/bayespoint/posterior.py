@@ -154,7 +154,7 @@ class Posterior:
         -------
         ndarray of shape (n, rank)
         """
-        outputs, factor = np.atleast_2d(_numbers("outputs", outputs)), self.needed_factor()
+        outputs, factor = np.atleast_2d(numbers("outputs", outputs)), self.needed_factor()
         if outputs.shape[1:] != (self.coef.shape[1],):
             raise ValueError(
                 f"outputs must have one column for each of {self.coef.shape[1]} training points; "
@@ -219,7 +219,7 @@ class Posterior:
         -------
         ndarray of shape (n,)
         """
-        cross, diagonal = np.atleast_2d(_numbers("cross", cross)), _numbers("diagonal", diagonal)
+        cross, diagonal = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
         m = self.coef.shape[1]
         if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
             raise ValueError(
@@ -296,7 +296,8 @@ class Posterior:
         return dense(rows).reshape(self.n_chains, -1, rows.shape[1])
 
 
-def _numbers(name, values):
+def numbers(name, values):
+    """Return an array of finite numbers, or say what is wrong with it."""
     try:
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -175,12 +175,20 @@ class PredictionMixin:
 
         The variance, in units of k(x, x), is zero where it is not known: without votes.
         """
+        draws, inside = self._span_outputs(X, coef)
+        variance = 0.0 if inside is None else np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
+        return draws, variance
+
+    def _span_outputs(self, X, coef):
+        """Cosines of draws and points, (n_draws, n) a machine; coordinates of points in the span.
+
+        The latter, (rank, n), are None where they are not known: without votes.
+        """
         whitener = [] if self._whitener_ is None else [self._whitener_]
         outputs = self._outputs(X, np.concatenate([*coef, *whitener])).T
         n = len(coef) * len(coef[0])
-        inside = np.sum(outputs[n:] ** 2, axis=0) if whitener else 1.0
-        variance = np.maximum(1.0 - inside, 0.0)
-        return outputs[:n].reshape(len(coef), len(coef[0]), -1), variance
+        draws = outputs[:n].reshape(len(coef), len(coef[0]), -1)
+        return draws, outputs[n:] if whitener else None
 
     def _committee(self, X, n_members, rng):
         """Class probabilities by single classifiers, (n_members, n, n_classes).
@@ -197,9 +205,8 @@ class PredictionMixin:
         outputs, variance = self._draw_outputs(X, coef)
         length = np.sqrt(rng.chisquare(len(self._whitener_), size=outputs.shape[:2]))[..., None]
         steps = (np.arange(n_members) + rng.random_sample(outputs.shape[:2])) / n_members
-        beyond = ndtri(np.array([rng.permutation(row) for row in steps]))[
-            ..., None
-        ]  # the same at all points
+        steps = np.array([rng.permutation(row) for row in steps])
+        beyond = ndtri(steps)[..., None]  # the same at all points
         latent = length * outputs + beyond * np.sqrt(variance)
         yes = decisions.probability_of_sign(latent, self.softness_)
         votes = np.stack([1 - yes[0], yes[0]] if len(yes) == 1 else yes, axis=-1)
@@ -212,17 +219,15 @@ class PredictionMixin:
         """
         X = self._validated(X)
         coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]
-        whitener = [] if self._whitener_ is None else [self._whitener_]
-        outputs = np.ascontiguousarray(self._outputs(X, np.concatenate([*coef, *whitener])).T)
-        n = len(coef) * len(coef[0])
-        draws = outputs[:n].reshape(len(coef), len(coef[0]), -1)
-        draws = (draws - draws.mean(axis=1, keepdims=True)).reshape(n, -1) / np.sqrt(len(coef[0]))
-        if not whitener or self.kernel == "precomputed":
+        draws, inside = self._span_outputs(X, coef)
+        draws = draws - draws.mean(axis=1, keepdims=True)
+        draws = np.ascontiguousarray(draws.reshape(-1, X.shape[0])) / np.sqrt(len(coef[0]))
+        if inside is None or self.kernel == "precomputed":
             return np.sum(draws**2, axis=0), lambda i: draws[:, i] @ draws
         # Squared lengths of Gaussian vectors in the span are their dimension, on average; that
         # they scatter is left out.
         draws *= np.sqrt(len(self._whitener_))
-        inside, cosines = outputs[n:], self._cosines(X)
+        inside, cosines = np.ascontiguousarray(inside), self._cosines(X)
         variance = np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
 
         def column(i):

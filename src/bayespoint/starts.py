@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
-from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, wrong_labels
+from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls
 from bayespoint.budget import Budget
 from bayespoint.factor import factorise
 from bayespoint.perceptrons import (
@@ -261,14 +261,9 @@ def start_rng(entropy, ball):
 
 def light_traps(
     space, factor, n_balls, entropy, budget, threads, *, starts=None, travel=TRAVEL,
-    max_flights=10_000, depth=None,
+    max_flights=10_000,
 ):  # fmt: skip
-    """Trap balls inside version space: a `Start` each.
-
-    With ``depth``, where at most so many labels -1 and +1 are wrong; None for balls that were not
-    caught.
-    """
-    must, depth = depth is None, depth or (0, 0)
+    """Trap balls inside version space: a `Start` each."""
     if starts is None:
         starts = np.tile(class_means(space, factor, start_rng(entropy, 0)), (n_balls, 1))
     walls = [np.tile(values, (n_balls, 1)) for values in _trap_walls(space)]
@@ -277,15 +272,14 @@ def light_traps(
     found: list = [None] * n_balls
     place, outputs = starts, balls.P
     for flights in range(max_flights + 1):
-        caught = np.all(wrong_labels(space.y, outputs) <= depth, axis=1) & np.all(outputs, axis=1)
         counts = balls.counts()
-        for ball in np.flatnonzero(caught):
+        for ball in np.flatnonzero(np.all(space.y * outputs > 0, axis=1)):
             if found[ball] is None:
                 info = {name: int(counts[name][ball]) for name in ("bounces", "passes")}
                 found[ball] = Start(place[ball].copy(), {"flights": flights} | info)
         if all(start is not None for start in found):
             return found
-        if flights == TRAP_CHECK and must:
+        if flights == TRAP_CHECK:
             _raise_if_empty(space)
         step = None
         if flights < max_flights and not budget.spent():
@@ -295,15 +289,12 @@ def light_traps(
         place, outputs = step[0][:, 0], step[1][:, 0]
     if budget.stopped:
         raise KeyboardInterrupt
-    if must:
-        _raise_if_empty(space)
-        least = int(np.min(np.sum(wrong_labels(space.y, outputs), axis=1)))
-        raise ValueError(
-            f"the light trap found no way into version space in {flights} flights: {least} "
-            f"training points are still on the wrong side. Raise max_flights or max_time, or set "
-            f"softness > 0."
-        )
-    return found
+    _raise_if_empty(space)
+    least = int(np.min(np.count_nonzero(space.y * outputs <= 0, axis=1)))
+    raise ValueError(
+        f"the light trap found no way into version space in {flights} flights: {least} training "
+        f"points are still on the wrong side. Raise max_flights or max_time, or set softness > 0."
+    )
 
 
 def _trap_walls(space):

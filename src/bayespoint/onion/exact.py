@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
+from bayespoint import diagnostics
 from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, run, wrong_labels
 from bayespoint.budget import Budget
 from bayespoint.chains import BURN_IN_NOISY, mixing, warn_if_unmixed
@@ -35,6 +36,9 @@ MAX_ROUNDS = 4000
 
 # Draws of a chain, which walks from shell to shell, before R-hat tells something.
 ENOUGH_DRAWS = 250
+
+# Training points whose outputs are asked whether chains agree.
+RHAT_POINTS = 16
 
 # Beyond the table the log-weight falls with each error by a slope, learnt such that balls are there
 # for this share of the time: excursions connect shells that would be apart within the table.
@@ -80,7 +84,8 @@ def sample_onion(
     -------
     Onion
         ``info`` has ``bounces`` and ``passes`` (one number a chain), ``drift``, ``rounds`` (of
-        learning weights), ``rhat`` (of the number of errors and of the mean margin, the worse),
+        learning weights), ``rhat`` (the worst of the number of errors, the mean margin and the
+        outputs at some of the points),
         ``n_draws`` (of each chain; 0 if there was time for none, and starts stand in).
 
     Raises
@@ -143,7 +148,10 @@ def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads
     factor.release()
     errors = wrong_labels(space.y, flights.outputs).sum(axis=-1)
     rhat, _ = mixing(space.y, flights.outputs, errors, balls.squared_length)
-    info = balls.counts() | {"rounds": rounds, "rhat": rhat, "n_draws": flights.n_draws}
+    # Parts of a shell may be alike in these two, but not in the outputs at all points.
+    looked_at = np.linspace(0, len(space) - 1, min(len(space), RHAT_POINTS)).astype(int)
+    rhat = np.fmax.reduce([rhat, *diagnostics.rhat(flights.outputs[..., looked_at])])
+    info = balls.counts() | {"rounds": rounds, "rhat": float(rhat), "n_draws": flights.n_draws}
     onion = _from_draws(space, depth, flights, table.log_weight, factor, info)
     if not np.any(onion.counts) and not budget.interrupted:
         raise ValueError(

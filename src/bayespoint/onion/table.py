@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bayespoint.posterior import Posterior, angle_error
+from bayespoint.posterior import Posterior, angle_error, numbers
 from bayespoint.validation import check_natural_number, check_positive_integer, check_seed
 
 # Rates of label noise whose mixtures of shells `best_noise` compares.
@@ -200,7 +200,7 @@ class Onion:
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among labels -1 and among labels +1; NaN where no draw fell.
         """
-        cross, y = np.atleast_2d(_numbers("cross", cross)), np.asarray(y)
+        cross, y = np.atleast_2d(numbers("cross", cross)), np.asarray(y)
         if cross.shape[1:] != (len(self.space),) or y.shape != cross.shape[:1]:
             raise ValueError(
                 f"cross must have one column for each of {len(self.space)} training points and y "
@@ -300,7 +300,7 @@ class Onion:
         return int(pair[0]), int(pair[1])
 
     def _checked_density(self, density):
-        density = _numbers("density", density)
+        density = numbers("density", density)
         if density.shape != self.counts.shape or not np.all(density >= 0):
             raise ValueError(
                 f"density must be a table of numbers >= 0 of shape {self.counts.shape}; got "
@@ -315,16 +315,6 @@ class Onion:
                 f"points, or those of cross_validate(space, method='published')."
             )
         return self._draws
-
-
-def _numbers(name, values):
-    try:
-        values = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers; got {values!r:.80}.") from error
-    if not np.all(np.isfinite(values)):
-        raise ValueError(f"{name} contains NaN or infinity.")
-    return values
 
 
 def check_depth(depth):
