@@ -71,7 +71,7 @@ def test_good_settings(settings, capfd):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("gamma", "evidence"), ("bias", "evidence"), ("softness", "evidence"),
-     ("label_noise", "evidence"), ("inference", "ep"), ("device", "cuda")],
+     ("label_noise", "evidence"), ("device", "cuda")],
 )  # fmt: skip
 def test_values_of_later_versions_say_so(name, value):
     with pytest.raises(NotImplementedError, match=rf"{name}=.*not\s+available") as caught:

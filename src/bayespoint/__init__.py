@@ -1,6 +1,6 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import inference, onion
+from bayespoint import evidence, inference, onion
 from bayespoint.classifier import BayesPointClassifier
 from bayespoint.displays import RiskCoverageDisplay
 from bayespoint.onion_classifier import OnionClassifier
@@ -17,6 +17,7 @@ __all__ = [
     "RiskCoverageDisplay",
     "VersionSpace",
     "aurc",
+    "evidence",
     "inference",
     "onion",
     "risk_coverage_curve",

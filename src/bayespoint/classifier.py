@@ -14,9 +14,10 @@ from bayespoint.calibration import LINK_POINTS, calibrate, link_points
 from bayespoint.compression import compress_machines
 from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
+from bayespoint.gaussian_posterior import closed_form
 from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
-from bayespoint.label_errors import class_probabilities
+from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
 from bayespoint.methods import METHODS, Problem
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
@@ -45,6 +46,9 @@ DRAW_SETTINGS = (
     "kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias", "softness", "inference",
 )  # fmt: skip
 
+# What else must not have changed, as messages call it.
+SAME_DATA = "X, y or sample_weight"
+
 
 class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     """Kernel classifier that averages over many classifiers consistent with the data.
@@ -65,14 +69,15 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         Make all points unit vectors in feature space.
     bias : float, default=1.0
         Variance of a bias weight, added to the kernel before normalisation; 0 for none.
-    inference : {"auto", "perceptron", "billiard", "gibbs"}, default="auto"
+    inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
         training errors on the points in a new random order. "billiard": exact draws of the
         posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
-        sampler, for comparison; it has the same posterior and mixes far more slowly. "auto":
+        sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
+        expectation propagation, a Gaussian approximation of the posterior in closed form, with
+        ``log_evidence_``; the memory of the billiard and an m × m matrix a class. "auto":
         billiard with label noise, else perceptron; ``inference_reason_`` says why.
-        ("ep" is not available yet.)
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
     softness : float, default=0.1
@@ -92,8 +97,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         rate of label noise included; it needs four m × m matrices within ``cache_size``.
         "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
-        from them it is too sure. "auto" is "vote" for billiard and Gibbs sampler, "bayes_point"
-        for perceptrons.
+        from them it is too sure. "auto" is "vote" for billiard, Gibbs sampler and EP (which has
+        the probability in closed form), "bayes_point" for perceptrons.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -106,11 +111,13 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         its m × m matrix first, whatever the limit.
     tol : float, default=1e-3
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
-        is below this.
+        is below this; sweeps of EP, once one more changes no output by more than this many of its
+        standard deviations.
     warm_start : bool, default=False
         Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
         is taken away if there are more. The seed stays that of the first fit; the billiard flies
-        on from where it was.
+        on from where it was. EP starts from the sites of the last fit, and takes other settings,
+        too.
     device : {"cpu", "auto"}, default="cpu"
         ("cuda" is not available yet.)
     n_jobs : int, optional
@@ -137,6 +144,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     n_draws_ : int
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
+        What EP tells: ``sweeps``, ``converged``, ``change`` and ``log_evidence`` of each machine.
         What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
         margin and of the number of training errors, the worse of them, for each machine),
         ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``,
@@ -144,8 +152,11 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
     label_error_proba_ : ndarray of shape (n_samples,)
-        Posterior probability that each training label is wrong, after a fit with the billiard or
-        the Gibbs sampler, as with ``label_noise`` > 0.
+        Posterior probability that each training label is wrong, after a fit with the billiard,
+        the Gibbs sampler or EP, as with ``label_noise`` > 0.
+    log_evidence_ : float
+        With ``inference="ep"``: approximate logarithm of the probability of the labels, summed
+        over the machines. Larger for settings that fit better.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has string column names.
@@ -184,6 +195,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     (1, 3)
     """
 
+    _settings_: dict  # that the draws were made with
     _merges = True  # equal points with equal labels are one wall
 
     def __init__(
@@ -344,8 +356,12 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._decision_ = self.decision
         if self.decision == "auto":
             self._decision_ = "bayes_point" if self.inference_ == "perceptron" else "vote"
-        n_points = len(points.label)
-        needed = METHODS[self.inference_].needed_bytes(n_points, itemsize) / 1e6
+        n_points, n_machines = (
+            len(points.label),
+            len(self.classes_) if len(self.classes_) > 2 else 1,
+        )
+        n_voting = n_machines if self._decision_ == "vote" else 0
+        needed = METHODS[self.inference_].needed_bytes(n_points, itemsize, n_voting) / 1e6
         what = f"inference={self.inference_!r} ({self.inference_reason_})"
         remedy = "inference='perceptron' with label_noise=0"
         if self._decision_ == "vote":  # K, its factor, and what the inverse is solved from
@@ -366,11 +382,11 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         rate = self._class_noise_[points.label]
         # A wrong label is any of the others: of class c with this chance.
         rate = np.where(own, rate, rate / (len(classes) - 1))
-        odds = points.weight * label_odds(rate)
+        odds, log_right = points.weight * label_odds(rate), points.weight * np.log1p(-rate)
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
             self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
-            self.softness_, odds, names if len(classes) > 2 else [""], points.row,
+            self.softness_, odds, log_right, names if len(classes) > 2 else [""], points.row,
         )  # fmt: skip
 
     def _check_feasible(self, problem, points):
@@ -403,22 +419,26 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """Draws of the last fit to add to, or None."""
         settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
         settings["label_noise"] = self._class_noise_.tolist()
-        settings["X, y or sample_weight"] = points.fingerprint
+        settings[SAME_DATA] = points.fingerprint
         if self.warm_start and getattr(self, "_draws_", None) is not None:
             changed = [name for name in settings if settings[name] != self._settings_[name]]
+            if self.inference_ == "ep":  # sites of other settings are a start, too
+                changed = [name for name in changed if name in ("inference", SAME_DATA)]
             if changed:
                 raise ValueError(
                     f"warm_start=True adds draws to those of the last fit, but {changed} changed "
                     f"since then. Set warm_start=False to start anew."
                 )
+            self._settings_ = settings
             return self._draws_ if np.all(self._draws_["finished"]) else None
-        self._settings_: dict = settings
+        self._settings_ = settings
         self._entropy_: int = entropy_of(self.random_state)
         return None
 
     def _keep(self, kernel, distinct, problem, points, factor):
         """Store what prediction, further draws and inspection need, as plain arrays."""
         state = self._draws_
+        gaussians = state.pop("gaussians", None)
         self._points_row_ = points.row
         self.n_draws_ = state["n_draws"]
         self.bayes_point_error_ = state["angle_errors"]
@@ -432,9 +452,18 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         if self._decision_ == "vote":
             used = np.arange(len(points.row))
             self._whitener_ = factor.whitener()
+        self._gaussian_: dict | None = None
+        if gaussians is not None:
+            self.log_evidence_ = float(np.sum(state["info"]["log_evidence"]))
+            if self._decision_ == "vote":
+                self._gaussian_ = closed_form(gaussians)
         self._label_proba_: np.ndarray | None = None
-        if samples:
-            proba = class_probabilities(problem, state["coef"], factor, self._whitener_)
+        if samples or gaussians is not None:
+            votes = (
+                gaussian_votes(problem.targets, gaussians) if gaussians is not None else
+                sampled_votes(problem, state["coef"], factor, self._whitener_)
+            )  # fmt: skip
+            proba = class_probabilities(votes)
             proba = np.vstack([proba, np.full(len(self.classes_), np.nan)])
             self._label_proba_ = proba[points.member]
             self._label_ = np.append(points.label, 0)[points.member]
@@ -460,7 +489,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             rows = self._rows(kernel, self._restricted(distinct, chosen), threads)
             problem = problem._replace(
                 rows=rows, targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
-                points=problem.points[chosen],
+                log_right=problem.log_right[:, chosen], points=problem.points[chosen],
             )  # fmt: skip
         time_left = None
         if self.max_time is not None:
@@ -485,18 +514,18 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     def label_error_proba_(self):
         """Posterior probability that each training label is wrong, one for each row given to fit.
 
-        From draws of the billiard or the Gibbs sampler: how often the output at the point, without
-        its softness, has not the sign of its label. For more classes, one less the share of the
-        label in the votes of all classes: good for ranking, as a probability somewhat too high.
-        NaN for rows of weight 0.
+        From draws of the billiard or the Gibbs sampler, or from EP: how often the output at the
+        point, without its softness, has not the sign of its label. For more classes, one less the
+        share of the label in the votes of all classes: good for ranking, as a probability somewhat
+        too high. NaN for rows of weight 0.
         """
         if not hasattr(self, "classes_"):
             raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
         if getattr(self, "_label_proba_", None) is None:
             raise AttributeError(
                 f"label_error_proba_ is there after a fit of BayesPointClassifier with "
-                f"inference='billiard' or 'gibbs', as with label_noise > 0; this one was fitted "
-                f"with {self.inference_!r}."
+                f"inference='billiard', 'gibbs' or 'ep', as with label_noise > 0; this one was "
+                f"fitted with {self.inference_!r}."
             )
         own = np.take_along_axis(self._label_proba_, self._label_[:, None], axis=1)
         return 1.0 - own[:, 0]

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpstrf
 
-from bayespoint.gram import mirror, submatrix
+from bayespoint.gram import all_rows
 from bayespoint.threads import Threads
 
 # A point lies in the span of the others when this share of its squared length is left after
@@ -164,17 +164,7 @@ class Factor:
 
 def factorise(rows, softness, threads, stop=None):
     """Make all rows present and symmetric, and factorise the softened Gram matrix."""
-    if len(rows.store) < len(rows):
-        needed = rows.store.itemsize * len(rows) ** 2 / 1e6
-        raise ValueError(
-            f"the factor of the Gram matrix needs all rows of it at once: {needed:.0f} MB for "
-            f"{len(rows)} points; the store holds {rows.store.nbytes / 1e6:.0f} MB. Raise "
-            f"cache_size, or draw with perceptrons."
-        )
-    everyone = np.arange(len(rows))
-    rows.ensure(everyone)
-    mirror(rows)
-    K = submatrix(rows, everyone)
+    K = all_rows(rows)
     K[np.diag_indices_from(K)] += softness * rows.diagonal
     return Factor(K, rows.store.dtype, softness / (1 + softness), threads, stop)
 

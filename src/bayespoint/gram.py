@@ -167,6 +167,21 @@ def mirror(rows):
             rows.store[slots] = block
 
 
+def all_rows(rows):
+    """Return the whole Gram matrix, symmetric, in float64; all rows are then present."""
+    if len(rows.store) < len(rows):
+        needed = rows.store.itemsize * len(rows) ** 2 / 1e6
+        raise ValueError(
+            f"all rows of the Gram matrix are needed at once: {needed:.0f} MB for "
+            f"{len(rows)} points; the store holds {rows.store.nbytes / 1e6:.0f} MB. Raise "
+            f"cache_size, or draw with perceptrons."
+        )
+    everyone = np.arange(len(rows))
+    rows.ensure(everyone)
+    mirror(rows)
+    return submatrix(rows, everyone)
+
+
 def outputs_of(rows, ridge, coef):
     """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
 

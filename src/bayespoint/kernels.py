@@ -181,6 +181,41 @@ class Kernel:
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
+    def derivatives(self, X):
+        """Derivatives of the Gram matrix in the logarithms of its settings, for small data.
+
+        Parameters
+        ----------
+        X : ndarray or csr_matrix of shape (m, n_features)
+
+        Returns
+        -------
+        dict of str to ndarray of shape (m, m)
+            ``log_gamma`` for "rbf", "laplacian" and "poly"; ``log_bias`` where there is a bias.
+        """
+        plain = Kernel(
+            self.name, gamma=self.gamma, degree=self.degree, coef0=self.coef0, normalize=False
+        )
+        values = np.asarray(plain(X), dtype=np.float64)
+        found = {}
+        if self.name in ("rbf", "laplacian"):  # k = exp(-gamma distance)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found["log_gamma"] = np.where(values > 0, values * np.log(values), 0.0)
+        elif self.name == "poly":
+            inner = np.asarray(Kernel("linear", normalize=False)(X), dtype=np.float64) * self.gamma
+            found["log_gamma"] = self.degree * inner * (inner + self.coef0) ** (self.degree - 1)
+        if self.bias:
+            found["log_bias"] = np.full_like(values, self.bias)
+            values += self.bias
+        if not self.normalize:
+            return found
+        length = np.sqrt(values.diagonal())
+        values /= np.outer(length, length)
+        for name, change in found.items():
+            share = 0.5 * change.diagonal() / length**2
+            found[name] = change / np.outer(length, length) - values * np.add.outer(share, share)
+        return found
+
     def panel_rows(self, points, n_wanted):
         """Rows of a panel for so many wanted ones: narrower ones exist for sparse products."""
         if not self._loops_over_non_zeros(points) or n_wanted > BLOCK_ROWS // 2:

@@ -1,10 +1,11 @@
 """Inference for all machines of a classifier at once, one class a value of ``inference=``.
 
-A method has ``needed_bytes`` (its memory), ``draw`` (the draws of all machines as plain arrays,
-added to those of an earlier fit) and ``held_out`` (outputs at points left out of the fit). The
-arrays that every method gives are ``coef`` (a list, one array of draws a machine),
-``bayes_points``, ``angle_errors``, ``mean_norms``, ``used`` (points with a coefficient in some
-draw), ``n_draws``, ``n_chains``, ``finished`` and ``info``.
+A method has ``needed_bytes`` (its memory; ``n_voting`` machines vote), ``draw`` (the draws of all
+machines as plain arrays, added to those of an earlier fit) and ``held_out`` (outputs at points left
+out of the fit). The arrays that every method gives are ``coef`` (a list, one array of draws a
+machine), ``bayes_points``, ``angle_errors``, ``mean_norms``, ``used`` (points with a coefficient in
+some draw), ``n_draws``, ``n_chains``, ``finished`` and ``info``. Where posteriors have a closed
+form, ``gaussians`` holds them until the fit has taken from them what prediction needs.
 """
 
 from typing import Any, NamedTuple
@@ -22,8 +23,10 @@ from bayespoint.chains import (
 )
 from bayespoint.ensemble import Ensemble
 from bayespoint.factor import factorise
+from bayespoint.gaussian_posterior import GaussianPosterior, warn_if_moving
+from bayespoint.gaussian_sites import Likelihood, Sites, propagate
 from bayespoint.gibbs import Walkers
-from bayespoint.gram import FullRows, outputs_of, submatrix, warn_if_large
+from bayespoint.gram import FullRows, all_rows, outputs_of, submatrix, warn_if_large
 from bayespoint.perceptrons import (
     conflict_check,
     perceptron_draws,
@@ -43,6 +46,11 @@ THIN_NOISY = 8
 # Draws of each machine for held-out outputs, at most; flights of each ball.
 HELD_OUT_DRAWS = 10
 
+# Changes of outputs by a sweep of expectation propagation, in standard deviations: what held-out
+# outputs need, and the least that rounding allows.
+HELD_OUT_TOL = 1e-2
+LEAST_TOLERANCE = 1e-9
+
 
 class Problem(NamedTuple):
     """The binary problems of a classifier, over the same points."""
@@ -53,6 +61,7 @@ class Problem(NamedTuple):
     odds: (
         np.ndarray
     )  # (n_machines, n_points): log-odds of the targets, infinite where they are sure
+    log_right: np.ndarray  # (n_machines, n_points): log-probability of targets that are right
     names: list  # of the machines, for messages
     points: np.ndarray  # rows of X, for messages
 
@@ -70,7 +79,7 @@ class Problem(NamedTuple):
         rows = FullRows(submatrix(self.rows, chosen).astype(self.rows.store.dtype))
         return self._replace(
             rows=rows, targets=self.targets[:, chosen], odds=self.odds[:, chosen],
-            points=self.points[chosen],
+            log_right=self.log_right[:, chosen], points=self.points[chosen],
         )  # fmt: skip
 
 
@@ -80,7 +89,7 @@ class Perceptrons:
     name = "perceptron"
 
     @staticmethod
-    def needed_bytes(n_points, itemsize):  # noqa: ARG004
+    def needed_bytes(n_points, itemsize, n_voting):  # noqa: ARG004
         """Rows are computed again when they do not fit."""
         return 0
 
@@ -137,7 +146,7 @@ class Billiards:
     kind: type = Balls
 
     @staticmethod
-    def needed_bytes(n_points, itemsize):
+    def needed_bytes(n_points, itemsize, n_voting):  # noqa: ARG004
         """All rows and a factor of the Gram matrix."""
         return n_points**2 * (itemsize + 8)
 
@@ -274,6 +283,73 @@ class Gibbs(Billiards):
     kind = Walkers
 
 
+class Propagation:
+    """Expectation propagation: a Gaussian posterior in closed form, and draws of it."""
+
+    name = "ep"
+
+    @staticmethod
+    def needed_bytes(n_points, itemsize, n_voting):
+        """All rows, the Gram matrix, two factors; and for votes, a matrix a machine."""
+        return n_points**2 * (itemsize + 8 * (3 + n_voting))
+
+    @classmethod
+    def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
+        """Find the sites of all machines, from those held, and draw ``n_draws`` classifiers."""
+        factor = factorise(problem.rows, problem.softness, threads, lambda: budget.interrupted)
+        gaussians = cls._gaussians(problem, tol, held, budget, factor)
+        for name, gaussian in zip(problem.names, gaussians, strict=True):
+            if not budget.interrupted:
+                warn_if_moving(gaussian, name)
+        coef, norms = [], []
+        for machine, gaussian in enumerate(gaussians):
+            seed = np.random.SeedSequence(entropy, spawn_key=(2, machine))
+            draws, outputs = gaussian.draws(n_draws, np.random.default_rng(seed))
+            coef.append(draws)
+            norms.append(np.sqrt(draws.mean(axis=0) @ outputs.mean(axis=0)))
+        each = {
+            name: np.array([getattr(gaussian, name) for gaussian in gaussians])
+            for name in ("sweeps", "converged", "change", "log_evidence")
+        }
+        return {
+            "coef": coef,
+            "bayes_points": np.array([gaussian.bayes_point() for gaussian in gaussians]),
+            "angle_errors": np.zeros(len(gaussians)),
+            "mean_norms": np.array(norms),
+            "used": np.ones(problem.targets.shape, dtype=bool),
+            "n_draws": n_draws,
+            "n_chains": 1,
+            "finished": True,
+            "sites": np.array([gaussian.sites for gaussian in gaussians]),
+            "info": each,
+            "gaussians": gaussians,
+        }, factor
+
+    @staticmethod
+    def _gaussians(problem, tol, held, budget, factor=None):
+        K, found = all_rows(problem.rows), []
+        for machine, odds in enumerate(problem.odds):
+            likelihood = Likelihood(
+                problem.targets[machine].astype(np.float64), problem.ridge, odds,
+                problem.log_right[machine],
+            )  # fmt: skip
+            fixed_point = propagate(
+                K, likelihood, start=None if held is None else Sites(*held["sites"][machine]),
+                tol=max(tol, LEAST_TOLERANCE), stop=budget.spent,
+            )  # fmt: skip
+            space = problem.space(machine)
+            found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
+        return found
+
+    @classmethod
+    def held_out(cls, problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG003
+        """Outputs at all points of machines trained on the points ``visited``."""
+        gaussians = cls._gaussians(problem.part(visited), HELD_OUT_TOL, None, budget)
+        coef = np.zeros(problem.targets.shape)
+        coef[:, visited] = [gaussian.bayes_point() for gaussian in gaussians]
+        return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+
+
 def _kick_centres(problem, kicks, machines):
     """Bayes points from the kicks, and their errors; zero and infinite where there were none."""
     outputs = outputs_of(problem.rows, problem.ridge, kicks)
@@ -284,4 +360,4 @@ def _kick_centres(problem, kicks, machines):
     return centres, errors
 
 
-METHODS = {method.name: method for method in (Perceptrons, Billiards, Gibbs)}
+METHODS = {method.name: method for method in (Perceptrons, Billiards, Gibbs, Propagation)}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -158,6 +158,8 @@ class PredictionMixin:
 
     def _votes(self, X, coef, average):
         """Probability that each machine says yes, (n, n_classes) or (draws, n, n_classes)."""
+        if average and self._gaussian_ is not None:
+            return self._gaussian_votes(X)
         outputs, variance = self._draw_outputs(X, coef)
         if self._decision_ == "span_vote":  # each draw says one class
             stacked = _one_class_a_draw(outputs)
@@ -169,6 +171,23 @@ class PredictionMixin:
             votes += [no, yes] if len(coef) == 1 else [yes]
         stacked = np.stack(votes, axis=-1)
         return stacked.mean(axis=0) if average else stacked
+
+    def _gaussian_votes(self, X):
+        """Probability that each machine says yes, in closed form, (n, n_classes)."""
+        votes = []
+        for machine in range(len(self.dual_coef_)):
+            mean, known = self._gaussian_outputs(X, machine)
+            sign = self._gaussian_["sign"][machine]
+            variance = np.maximum(1.0 - sign @ known**2, 0.0) + self.softness_
+            z = mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+            votes += [ndtr(-z), ndtr(z)] if len(self.dual_coef_) == 1 else [ndtr(z)]
+        return np.stack(votes, axis=-1)
+
+    def _gaussian_outputs(self, X, machine):
+        """Latent means of points, (n,), and what lowers their variances, (n_points, n)."""
+        parts = self._gaussian_["mean"][machine][None], self._gaussian_["reducer"][machine]
+        outputs = self._outputs(X, np.concatenate(parts)).T
+        return outputs[0], outputs[1:]
 
     def _draw_outputs(self, X, coef):
         """Cosines of draws and points, (n_draws, n) a machine; variance left open at the points.
@@ -218,6 +237,8 @@ class PredictionMixin:
         Summed over machines. What the training points leave open counts where votes know it.
         """
         X = self._validated(X)
+        if self._gaussian_ is not None and self.kernel != "precomputed":
+            return self._gaussian_covariance(X)
         coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]
         draws, inside = self._span_outputs(X, coef)
         draws = draws - draws.mean(axis=1, keepdims=True)
@@ -235,6 +256,18 @@ class PredictionMixin:
             return draws[:, i] @ draws + len(coef) * beyond
 
         return np.sum(draws**2, axis=0) + len(coef) * variance, column
+
+    def _gaussian_covariance(self, X):
+        cosines, machines = self._cosines(X), range(len(self.dual_coef_))
+        known = [np.ascontiguousarray(self._gaussian_outputs(X, c)[1]) for c in machines]
+        signs = self._gaussian_["sign"]
+        told = sum(sign @ part**2 for sign, part in zip(signs, known, strict=True))
+
+        def column(i):
+            parts = zip(signs, known, strict=True)
+            return len(known) * cosines(i) - sum((sign * part[:, i]) @ part for sign, part in parts)
+
+        return np.maximum(len(known) - told, 0.0), column
 
     def _cosines(self, X):
         """Return a function: cosines in feature space of points and the i-th of them."""

@@ -23,7 +23,6 @@ class NotAvailableError(NotImplementedError, ValueError):
 
 
 _LATER = {
-    "inference": ("ep",),
     "gamma": ("evidence", "evidence-ard"),
     "bias": ("evidence",),
     "softness": ("evidence",),
@@ -50,7 +49,7 @@ def check_parameters(params):
             f"gamma must be a number > 0 or 'scale' (for SVC's 'auto' give 1 / n_features); "
             f"got {gamma!r}."
         )
-    _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs"))
+    _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs", "ep"))
     _check_choice(params, "decision", ("auto", "bayes_point", "vote", "span_vote"))
     _check_choice(params, "device", ("cpu", "auto"))
     for name in ("softness", "bias", "tol", "coef0"):
@@ -237,7 +236,6 @@ def warn_about_scales(X):
 
 def _instead(name):
     return {
-        "inference": "inference='billiard', 'perceptron' or 'auto'",
         "device": "device='cpu' or 'auto'",
         "gamma": "gamma='scale' or a number",
         "label_noise": "a rate in [0, 0.5)",
@@ -314,5 +312,5 @@ def _check_label_noise(label_noise, inference):
     if inference == "perceptron" and any(rate > 0 for rate in rates):
         raise ValueError(
             f"inference='perceptron' takes every label as right; got label_noise={label_noise!r}. "
-            f"Use inference='billiard' or 'auto', or softness > 0 instead of label_noise."
+            f"Use inference='billiard', 'ep' or 'auto', or softness > 0 instead of label_noise."
         )

@@ -1,0 +1,376 @@
+"""Expectation propagation: a Gaussian factor ("site") in place of each label's likelihood.
+
+Latent outputs f ~ N(0, K) at the training points; the label of point i has probability
+
+    l_i(f_i) = a_i (rho_i + (1 - rho_i) Phi(y_i f_i / sqrt(s_i))),
+
+s_i the variance that softness adds (0: a step) and rho_i / (1 + rho_i) the rate of wrong labels. A
+site exp(nu_i f_i - tau_i f_i² / 2) is right when, with the others as they are, it gives f_i the
+mean and the variance that l_i would give it (Minka 2001; Opper & Winther 2000).
+
+With R = (K + T^-1)^-1, T = diag(tau), the distribution of f_i without its own site, the *cavity*,
+has variance 1/R_ii - 1/tau_i and mean nu_i/tau_i - a_i/R_ii, where a = R T^-1 nu are the
+coefficients of the mean, f = K a. R_ii and a come without cancellation from the Cholesky factor of
+B = I + T^1/2 K T^1/2, m³/3 operations, and the diagonal of B^-1, as many. All sites change at once.
+Labels that may be wrong can make tau_i negative; these few sites are added to the others by a
+low-rank step (`_add_few`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.special import log_ndtr, ndtr, owens_t
+
+# Sites with tau_i K_ii below this share no digits with the others: they are added apart.
+FEW = 1e-6
+
+# Variance of a point with its label, as a share of that without, at least: rounding can take it
+# below zero for labels that contradict all others.
+LEAST_SHARE = 1e-12
+
+# A step that does not bring sites closer to their fixed point is halved, down to this share, and
+# grows again by this factor while all goes well.
+LEAST_DAMPING = 0.02
+DAMPING_GROWTH = 1.3
+
+_LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
+
+
+class Likelihood(NamedTuple):
+    """Of the labels y, given outputs: see the module."""
+
+    y: np.ndarray  # (m,), +1 or -1
+    variance: np.ndarray  # (m,), of what softness adds to an output
+    odds: np.ndarray  # (m,), log-odds of a right label, -log rho; infinite where it is sure
+    log_right: np.ndarray  # (m,), log a_i, the probability of a label that is right
+
+    def moments(self, mean, variance):
+        """Log of the mean of l_i under N(mean, variance), its slope and curvature in the mean."""
+        total = variance + self.variance
+        z = self.y * mean / np.sqrt(total)
+        log_z, log_density = self._log_mean(z)
+        ratio = np.exp(log_density - log_z)
+        slope = self.y * ratio / np.sqrt(total)
+        return log_z + self.log_right, slope, -ratio * (z + ratio) / total
+
+    def _log_mean(self, z):
+        """Log of rho + (1 - rho) Phi(z), and of its derivative."""
+        with np.errstate(divide="ignore"):
+            log_share = np.log1p(-np.exp(-self.odds))
+        log_z = np.logaddexp(-self.odds, log_share + log_ndtr(z))
+        return log_z, log_share - 0.5 * z * z - _LOG_ROOT_2PI
+
+    def variance_slope(self, mean, variance):
+        """Derivative of the log-mean of l_i in ``self.variance``."""
+        total = variance + self.variance
+        z = self.y * mean / np.sqrt(total)
+        log_z, log_density = self._log_mean(z)
+        return -0.5 * z * np.exp(log_density - log_z) / total
+
+    def noise_slope(self, mean, variance):
+        """Derivative of the log-mean of l_i / a_i in the log-odds, where labels are not sure."""
+        z = self.y * mean / np.sqrt(variance + self.variance)
+        log_z, _ = self._log_mean(z)
+        # d rho / d odds = -rho; rho + (1 - rho) Phi changes by Phi(-z) of it.
+        return -np.exp(-self.odds + log_ndtr(-z) - log_z)
+
+    def wrong(self, mean, variance):
+        """Probability that y_i f_i < 0, given y_i, if f_i ~ N(mean, variance) without it."""
+        total = variance + self.variance
+        z, h = self.y * mean / np.sqrt(variance), self.y * mean / np.sqrt(total)
+        # That y f < 0 and yet softness makes it positive: a wedge of the plane (Owen's T).
+        turned = 0.5 * (ndtr(-z) - ndtr(-h)) + owens_t(h, np.sqrt(self.variance / variance))
+        rho = np.exp(-self.odds)
+        joint = rho * ndtr(-z) + (1 - rho) * np.maximum(turned, 0.0)
+        return np.clip(joint / np.exp(self._log_mean(h)[0]), 0.0, 1.0)
+
+
+class Sites(NamedTuple):
+    """Parameters of the Gaussian factors, one a point."""
+
+    tau: np.ndarray
+    nu: np.ndarray
+
+
+class Gaussian(NamedTuple):
+    """What sites make of the prior N(0, K)."""
+
+    coef: np.ndarray  # (m,), of the mean, f = K coef
+    cavity_mean: np.ndarray  # (m,), of each point without its own site
+    cavity_variance: np.ndarray  # (m,)
+    log_ratio: float  # log-integral of prior and sites, less those of each site in its cavity
+    many: np.ndarray  # points with tau > 0
+    lower: np.ndarray  # Cholesky factor of B over these
+    root: np.ndarray  # their sqrt(tau)
+    few: np.ndarray  # all other points
+    spread: np.ndarray  # (many, few), R K between these and those, without the sites of those
+    inverse: np.ndarray  # (few, few), the block of R of those
+
+    def reducer(self):
+        """Matrix P and signs s with R = Pᵀ diag(s) P."""
+        m = len(self.coef)
+        P, sign = np.zeros((m, m)), np.ones(m)
+        n = len(self.many)
+        rows = _inverse_triangle(self.lower) * self.root
+        if not len(self.few):
+            return rows, sign
+        P[:n, self.many] = rows
+        values, vectors = np.linalg.eigh(self.inverse)
+        scaled = (vectors * np.sqrt(np.abs(values))).T
+        P[n:, self.many], P[n:, self.few] = -scaled @ self.spread.T, scaled
+        sign[n:] = np.where(values < 0, -1.0, 1.0)
+        return P, sign
+
+    def inverse_matrix(self):
+        """Return the matrix R."""
+        upper, _ = dpotri(self.lower.T, lower=0)
+        block = np.triu(upper) + np.triu(upper, 1).T
+        block *= self.root
+        block *= self.root[:, None]
+        if not len(self.few):
+            return block
+        m = len(self.coef)
+        R, cross = np.empty((m, m)), self.spread @ self.inverse
+        R[np.ix_(self.many, self.many)] = block + cross @ self.spread.T
+        R[np.ix_(self.many, self.few)] = -cross
+        R[np.ix_(self.few, self.many)] = -cross.T
+        R[np.ix_(self.few, self.few)] = self.inverse
+        return R
+
+    def noise(self, coef, outputs, ridge, tau, rng):
+        """Deviations from the mean, in coefficients, from draws of the prior with softness.
+
+        A draw of the prior is pulled towards data that were drawn with it (Matheron's rule), so
+        that their covariance falls by that of what the data tell. Negative sites add theirs.
+
+        Parameters
+        ----------
+        coef, outputs : ndarray of shape (n_draws, m)
+            Of draws of the prior.
+        ridge : ndarray of shape (m,)
+            What softness adds to the diagonal of K.
+        tau : ndarray of shape (m,)
+        rng : Generator
+        """
+        many, few = self.many, self.few
+        # Sites of softened outputs: what softness adds is part of the output, not of the noise.
+        variance = np.maximum(1 / tau[many] - ridge[many], 0.0)
+        seen = outputs[:, many] + rng.standard_normal((len(coef), len(many))) * np.sqrt(variance)
+        half = _solve(self.lower, (self.root * seen).T)
+        result = coef.copy()
+        result[:, many] -= (_solve(self.lower, half, transposed=True).T) * self.root
+        if len(few):
+            values, vectors = np.linalg.eigh(self.inverse)
+            white = rng.standard_normal((len(coef), len(few)))
+            added = white * np.sqrt(np.maximum(-values, 0.0)) @ vectors.T
+            result[:, few] += added
+            result[:, many] -= added @ self.spread.T
+        return result
+
+
+class FixedPoint(NamedTuple):
+    """Sites, what they make of the prior, and how far they are from where they would stay."""
+
+    sites: Sites
+    gaussian: Gaussian
+    log_evidence: float
+    change: float
+    sweeps: int
+    converged: bool
+
+
+def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None):
+    """Change sites until they stay.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+    likelihood : Likelihood
+    start : Sites, optional
+        To begin with, as those of a similar problem.
+    tol : float
+        Largest change of the mean (in standard deviations) and of the variance (as a share) of an
+        output by a site's next step.
+    max_sweeps : int
+    stop : callable, optional
+        Asked after each sweep; says whether to end with the sites so far.
+
+    Returns
+    -------
+    FixedPoint
+    """
+    current = None if start is None else _look(K, likelihood, start)
+    if current is None:  # the prior is the cavity of each point whose neighbours say nothing
+        mean, variance = np.zeros(len(K)), K.diagonal().copy()
+        current = _look(K, likelihood, _next_sites(likelihood, mean, variance)[0])
+    damping, sweeps = 1.0, 1
+    while current.change > tol and sweeps < max_sweeps and not (stop is not None and stop()):
+        sites = Sites(*(
+            old + damping * (new - old)
+            for old, new in zip(current.sites, current.proposed, strict=True)
+        ))  # fmt: skip
+        moved, sweeps = _look(K, likelihood, sites), sweeps + 1
+        if moved is None:  # no Gaussian at all: not so far
+            damping /= 2
+            if damping < LEAST_DAMPING / 100:
+                break
+            continue
+        if moved.change > current.change:
+            damping = max(damping / 2, LEAST_DAMPING)
+        else:
+            damping = min(damping * DAMPING_GROWTH, 1.0)
+        current = moved
+    return FixedPoint(
+        current.sites, current.gaussian, current.log_evidence, current.change, sweeps,
+        current.change <= tol,
+    )  # fmt: skip
+
+
+class _Look(NamedTuple):
+    sites: Sites
+    gaussian: Gaussian
+    proposed: Sites
+    change: float
+    log_evidence: float
+
+
+def _look(K, likelihood, sites):
+    """Where sites are, and where they want to be; None where they are no distribution."""
+    gaussian = _combine(K, sites)
+    if gaussian is None:
+        return None
+    mean, variance = gaussian.cavity_mean, gaussian.cavity_variance
+    # Without its own site a point may have no distribution, if others are negative: it waits.
+    proper = variance > 0
+    proposed, log_z = _next_sites(likelihood, mean, np.where(proper, variance, K.diagonal()))
+    proposed = Sites(
+        *(np.where(proper, new, old) for new, old in zip(proposed, sites, strict=True))
+    )
+    marginal = variance / (1 + sites.tau * variance)
+    moved = np.abs(proposed.tau - sites.tau) * marginal
+    shifted = np.abs(
+        (proposed.nu - sites.nu) - (proposed.tau - sites.tau) * (mean + variance * sites.nu)
+        / (1 + sites.tau * variance)
+    ) * np.sqrt(np.abs(marginal))  # fmt: skip
+    change = float(np.max(np.where(proper, np.maximum(moved, shifted), np.inf)))
+    log_evidence = float(np.sum(log_z) + gaussian.log_ratio) if np.all(proper) else np.nan
+    return _Look(sites, gaussian, proposed, change, log_evidence)
+
+
+def _next_sites(likelihood, mean, variance):
+    """Sites that give the moments the labels would give, and logs of the labels' probabilities."""
+    log_z, slope, curvature = likelihood.moments(mean, variance)
+    share = np.maximum(1 + variance * curvature, LEAST_SHARE)
+    return Sites(-curvature / share, (slope - mean * curvature) / share), log_z
+
+
+def _combine(K, sites):
+    """Return the `Gaussian` of prior and sites, or None where there is none."""
+    tau, nu = sites
+    m = len(K)
+    strong = tau * K.diagonal() > FEW
+    many, few = np.flatnonzero(strong), np.flatnonzero(~strong)
+    root = np.sqrt(tau[many])
+    B = K[np.ix_(many, many)] if len(few) else K.copy()
+    B *= root
+    B *= root[:, None]
+    B[np.diag_indices_from(B)] += 1.0
+    upper, failed = dpotrf(B.T, lower=0, clean=1, overwrite_a=1)
+    if failed:
+        return None
+    B = upper.T  # now its lower factor
+    inverse_half = _inverse_triangle(B)
+    scaled = nu[many] / root
+    half = inverse_half @ scaled
+    coef, R = np.zeros(m), np.empty(m)
+    coef[many] = root * (half @ inverse_half)
+    R[many] = tau[many] * np.einsum("ij,ij->j", inverse_half, inverse_half)
+    log_ratio = -0.5 * (half @ half) - np.sum(np.log(B.diagonal()))
+    spread, inverse = np.zeros((len(many), 0)), np.zeros((0, 0))
+    mean, variance = np.empty(m), np.empty(m)
+    if len(few):
+        added = _add_few(K, sites, many, few, B, root, coef[many])
+        if added is None:
+            return None
+        coef[few], moved, spread, inverse, few_mean, few_covariance, few_log = added
+        coef[many] -= moved
+        R[many] += np.einsum("ij,ij->i", spread @ inverse, spread)
+        log_ratio += few_log
+        mean[few], variance[few] = _cavities(few_mean, few_covariance.diagonal(), sites, few)
+        log_ratio -= np.sum(_log_integral(mean[few], variance[few], tau[few], nu[few]))
+    if np.any(R[many] <= 0):
+        return None
+    variance[many] = 1 / R[many] - 1 / tau[many]
+    mean[many] = nu[many] / tau[many] - coef[many] / R[many]
+    log_ratio += 0.5 * np.sum(coef[many] ** 2 / R[many] - np.log(R[many] / tau[many]))
+    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
+        return None
+    return Gaussian(
+        coef, mean, variance, float(log_ratio), many, B, root, few, spread, inverse
+    )  # fmt: skip
+
+
+def _add_few(K, sites, many, few, lower, root, coef):
+    """Add the sites of a few points, of either sign, to a Gaussian that has those of the others.
+
+    With S the covariance of the few under the sites of the others, their block of R is
+    (T^-1 + S)^-1 = T - T S' T, where S' = (S^-1 + T)^-1 is their covariance with all sites.
+
+    Returns
+    -------
+    tuple or None
+        Coefficients of the few, what they take from those of the others, R K between others and
+        few, their block of R, their mean and covariance, and the log-integral of their sites.
+    """
+    tau, nu = sites.tau[few], sites.nu[few]
+    cross = K[np.ix_(many, few)]
+    half = _solve(lower, root[:, None] * cross)
+    eigenvalues, vectors = np.linalg.eigh(K[np.ix_(few, few)] - half.T @ half)
+    square_root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    C = square_root.T @ (tau[:, None] * square_root)
+    C[np.diag_indices_from(C)] += 1.0
+    try:
+        C = np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        return None
+    inner = _solve(C, square_root.T)
+    covariance = inner.T @ inner
+    mean = coef @ cross
+    pull = nu - tau * mean
+    shift = covariance @ pull
+    log_integral = (nu - 0.5 * tau * mean) @ mean + 0.5 * pull @ shift
+    log_integral -= np.sum(np.log(C.diagonal()))
+    mean = mean + shift
+    own = nu - tau * mean
+    spread = root[:, None] * _solve(lower, half, transposed=True)
+    inverse = np.diag(tau) - tau[:, None] * covariance * tau
+    return own, spread @ own, spread, inverse, mean, covariance, log_integral
+
+
+def _cavities(mean, variance, sites, chosen):
+    """Means and variances of points without their own sites; negative where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = 1 / variance - sites.tau[chosen]
+        return (mean / variance - sites.nu[chosen]) / precision, 1 / precision
+
+
+def _log_integral(mean, variance, tau, nu):
+    """Log-integral of exp(nu f - tau f² / 2) under N(mean, variance), for each of several f."""
+    with np.errstate(invalid="ignore"):
+        total = 1 + tau * variance
+        return (nu * (mean + 0.5 * variance * nu) - 0.5 * tau * mean**2) / total - 0.5 * np.log(
+            total
+        )
+
+
+def _solve(lower, values, *, transposed=False):
+    return scipy.linalg.solve_triangular(
+        lower, values, lower=True, trans=int(transposed), check_finite=False
+    )
+
+
+def _inverse_triangle(lower):
+    """Inverse of a lower triangular matrix."""
+    return dtrtri(lower.T, lower=0)[0].T
