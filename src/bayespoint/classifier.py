@@ -22,8 +22,10 @@ from bayespoint.methods import METHODS, Problem
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
 from bayespoint.prediction import PredictionMixin
+from bayespoint.selection import Settings, choose, evidence_points
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
+    by_evidence,
     canonical,
     check_fits,
     check_gram,
@@ -36,6 +38,10 @@ from bayespoint.validation import (
     warn_about_scales,
 )
 from bayespoint.version_space import EmptyVersionSpaceError
+
+# Settings that the evidence can choose, and the share of max_time that may take.
+CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
+EVIDENCE_SHARE = 0.3
 
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
@@ -258,11 +264,12 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
         distinct, points = self._training_points(X, y, sample_weight)
-        kernel = self._new_kernel(distinct, points.weight)
         self._choose_inference(points, distinct.dtype.itemsize)
         held = self._held_draws(points)
         n_threads = effective_n_jobs(self.n_jobs)
         with budget.catching_interrupts(), open_threads(n_threads) as threads:
+            self._settle(distinct, points, held, budget)
+            kernel = self._new_kernel(distinct)
             problem = self._problem(kernel, distinct, points, threads)
             self._check_feasible(problem, points)
             self._draws_, factor = self._method().draw(
@@ -301,10 +308,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._n_samples_ = X.shape[0]
         totals = np.bincount(points.label, weights=points.weight)
         self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
-        self._class_noise_ = class_noise(self.label_noise, self.classes_)
-        equal = np.all(self._class_noise_ == self._class_noise_[0])
-        self.label_noise_ = float(self._class_noise_[0]) if equal else self._class_noise_
-        self._noise_ = float(np.average(self._class_noise_, weights=totals))
+        self._class_share_ = totals / totals.sum()
+        self._set_noise(0.0 if by_evidence(self.label_noise) else self.label_noise)
         distinct = self._restricted(X, points.row)
         if self.kernel != "precomputed":
             warn_about_scales(distinct)
@@ -317,12 +322,52 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """Rows of X, or the Gram matrix of these points."""
         return X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
 
-    def _new_kernel(self, distinct, weight):
-        self.gamma_ = 1.0 if self.gamma == "scale" else float(self.gamma)
-        if self.gamma == "scale" and self.kernel != "precomputed":
-            self.gamma_ = scale_gamma(distinct, weight)
+    def _set_noise(self, label_noise):
+        self._class_noise_ = class_noise(label_noise, self.classes_)
+        equal = np.all(self._class_noise_ == self._class_noise_[0])
+        self.label_noise_ = float(self._class_noise_[0]) if equal else self._class_noise_
+        self._noise_ = float(np.average(self._class_noise_, weights=self._class_share_))
+
+    def _settle(self, distinct, points, held, budget):
+        """Set gamma, bias, softness and label noise, by the evidence where that is asked for."""
+        if held is not None and self.inference_ != "ep":
+            return  # as they were when the held draws were made
+        numeric = {name: getattr(self, name, 0.0) for name in CHOSEN_SETTINGS}
+        names = [name for name, value in numeric.items() if by_evidence(value)]
+        has_scale = self.gamma == "scale" or by_evidence(self.gamma)
+        scale = 1.0
+        if has_scale and self.kernel != "precomputed":
+            scale = scale_gamma(distinct, points.weight)
+        if not isinstance(self.kernel, str) or self.kernel not in ("rbf", "laplacian", "poly"):
+            names = [name for name in names if name != "gamma"]
+        self.gamma_ = scale if has_scale else float(self.gamma)
         check_fits(self.gamma_, "gamma", distinct.dtype)
-        self.softness_ = float(self.softness)
+        self.bias_ = 1.0 if by_evidence(self.bias) else float(self.bias)
+        self.softness_ = 0.0 if by_evidence(self.softness) else float(self.softness)
+        if names:
+            self._by_evidence(names, distinct, points, scale, budget)
+
+    def _by_evidence(self, names, distinct, points, scale, budget):
+        chosen = evidence_points(points.label, self._entropy_)
+        kernel = Kernel(
+            self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
+            bias=self.bias_, normalize=self.normalize_kernel,
+        )  # fmt: skip
+        settings = Settings(self.gamma_, self.bias_, self.softness_, self._class_noise_)
+        late = None if self.max_time is None else EVIDENCE_SHARE * self.max_time
+        found = choose(
+            kernel, self._restricted(distinct, chosen), points.label[chosen],
+            points.weight[chosen], settings, names, scale=scale,
+            stop=lambda: budget.interrupted or (late is not None and budget.elapsed() > late),
+        )  # fmt: skip
+        self.gamma_, self.bias_ = found.settings.gamma, found.settings.bias
+        self.softness_ = found.settings.softness
+        if "label_noise" in names:
+            self._set_noise(found.settings.label_noise)
+        self.log_evidence_ = found.log_evidence
+        self.n_evidence_points_ = int(np.sum(points.weight[chosen]))
+
+    def _new_kernel(self, distinct):
         self._center_, self._layout_ = None, None
         kernel = self._kernel().fit_layout(distinct)
         self._center_, self._layout_ = kernel.center_, kernel.layout_
@@ -331,7 +376,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     def _kernel(self):
         kernel = Kernel(
             self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
-            bias=float(self.bias), normalize=self.normalize_kernel,
+            bias=self.bias_, normalize=self.normalize_kernel,
         )  # fmt: skip
         kernel.center_, kernel.layout_ = self._center_, self._layout_
         return kernel
@@ -344,7 +389,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
 
     def _choose_inference(self, points, itemsize):
         """Settle method and decision, and check that their memory is within ``cache_size``."""
-        noisy = bool(np.any(self._class_noise_))
+        noisy = by_evidence(self.label_noise) or bool(np.any(self._class_noise_))
         self.inference_ = self.inference
         self.inference_reason_ = "asked for"
         if self.inference == "auto":
@@ -386,7 +431,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
             self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
-            self.softness_, odds, log_right, names if len(classes) > 2 else [""], points.row,
+            self.softness_, odds, log_right, names if len(classes) > 2 else [""],
+            points.row, points.weight,
         )  # fmt: skip
 
     def _check_feasible(self, problem, points):
@@ -397,7 +443,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
                 f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
                 f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
             )
-        if self.softness == 0:
+        if self.softness_ == 0:
             conflicting = self._contradictions(points)
             if len(conflicting):
                 raise EmptyVersionSpaceError(
@@ -418,7 +464,8 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     def _held_draws(self, points):
         """Draws of the last fit to add to, or None."""
         settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
-        settings["label_noise"] = self._class_noise_.tolist()
+        given = by_evidence(self.label_noise)
+        settings["label_noise"] = self.label_noise if given else self._class_noise_.tolist()
         settings[SAME_DATA] = points.fingerprint
         if self.warm_start and getattr(self, "_draws_", None) is not None:
             changed = [name for name in settings if settings[name] != self._settings_[name]]
@@ -490,6 +537,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
             problem = problem._replace(
                 rows=rows, targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
                 log_right=problem.log_right[:, chosen], points=problem.points[chosen],
+                weight=problem.weight[chosen],
             )  # fmt: skip
         time_left = None
         if self.max_time is not None:

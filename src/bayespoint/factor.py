@@ -163,10 +163,15 @@ class Factor:
 
 
 def factorise(rows, softness, threads, stop=None):
-    """Make all rows present and symmetric, and factorise the softened Gram matrix."""
+    """Make all rows present and symmetric, and factorise the Gram matrix with this softness.
+
+    One number, or one a point.
+    """
+    softness = np.asarray(softness, dtype=np.float64)
     K = all_rows(rows)
     K[np.diag_indices_from(K)] += softness * rows.diagonal
-    return Factor(K, rows.store.dtype, softness / (1 + softness), threads, stop)
+    share = float(np.min(softness / (1 + softness)))
+    return Factor(K, rows.store.dtype, share, threads, stop)
 
 
 def _cholesky(K, tolerance, threads, stop=None):

@@ -219,6 +219,7 @@ class GaussianPosterior:
         """
         cavity, softness = self._cavity, self.space.softness
         by_variance = self._likelihood.variance_slope(*cavity)
+        by_variance = self._likelihood.copies * by_variance
         result = {}
         if derivatives:
             inverse = self._fixed_point.gaussian.inverse_matrix()
@@ -237,8 +238,9 @@ class GaussianPosterior:
         noisy = np.isfinite(odds)
         if np.any(noisy):
             # The log-odds of a right label are minus the logit of the rate.
-            by_odds = self._likelihood.noise_slope(*cavity)[noisy]
-            result["logit_noise"] = float(-np.sum(by_odds) - np.sum(expit(-odds[noisy])))
+            change = self._likelihood.noise_slope(*cavity)[noisy] + expit(-odds[noisy])
+            copies = np.broadcast_to(self._likelihood.copies, len(odds))[noisy]
+            result["logit_noise"] = float(-np.sum(copies * change))
         return result
 
     def sample(self, n_draws=100, *, random_state=None):
@@ -269,10 +271,11 @@ class GaussianPosterior:
 
     def draws(self, n_draws, rng):
         """Coefficients and outputs, both (n_draws, m), of unit vectors drawn."""
-        factor, ridge = self._needed_factor(), self._likelihood.variance
+        factor, ridge = self._needed_factor(), self.space.ridge
         white = rng.standard_normal((n_draws, factor.rank))
         noise = self._fixed_point.gaussian.noise(
-            factor.coefficients(white), factor.outputs(white), ridge, self.sites.tau, rng
+            factor.coefficients(white), factor.outputs(white), ridge,
+            self._likelihood.copies * self.sites.tau, rng,
         )
         coef = self.coef + noise
         outputs = outputs_of(self.space.rows, ridge, coef)

@@ -45,6 +45,7 @@ class Likelihood(NamedTuple):
     variance: np.ndarray  # (m,), of what softness adds to an output
     odds: np.ndarray  # (m,), log-odds of a right label, -log rho; infinite where it is sure
     log_right: np.ndarray  # (m,), log a_i, the probability of a label that is right
+    copies: np.ndarray | float = 1.0  # of each point, with a label and softness of its own
 
     def moments(self, mean, variance):
         """Log of the mean of l_i under N(mean, variance), its slope and curvature in the mean."""
@@ -88,7 +89,7 @@ class Likelihood(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Parameters of the Gaussian factors, one a point."""
+    """Parameters of the Gaussian factors, one a point; its copies have equal ones."""
 
     tau: np.ndarray
     nu: np.ndarray
@@ -152,6 +153,7 @@ class Gaussian(NamedTuple):
         ridge : ndarray of shape (m,)
             What softness adds to the diagonal of K.
         tau : ndarray of shape (m,)
+            Of all copies of a point together.
         rng : Generator
         """
         many, few = self.many, self.few
@@ -238,7 +240,7 @@ class _Look(NamedTuple):
 
 def _look(K, likelihood, sites):
     """Where sites are, and where they want to be; None where they are no distribution."""
-    gaussian = _combine(K, sites)
+    gaussian = _combine(K, sites, likelihood.copies)
     if gaussian is None:
         return None
     mean, variance = gaussian.cavity_mean, gaussian.cavity_variance
@@ -255,7 +257,7 @@ def _look(K, likelihood, sites):
         / (1 + sites.tau * variance)
     ) * np.sqrt(np.abs(marginal))  # fmt: skip
     change = float(np.max(np.where(proper, np.maximum(moved, shifted), np.inf)))
-    log_evidence = float(np.sum(log_z) + gaussian.log_ratio) if np.all(proper) else np.nan
+    log_evidence = float(np.sum(likelihood.copies * log_z) + gaussian.log_ratio) if np.all(proper) else np.nan
     return _Look(sites, gaussian, proposed, change, log_evidence)
 
 
@@ -266,9 +268,9 @@ def _next_sites(likelihood, mean, variance):
     return Sites(-curvature / share, (slope - mean * curvature) / share), log_z
 
 
-def _combine(K, sites):
+def _combine(K, sites, copies):
     """Return the `Gaussian` of prior and sites, or None where there is none."""
-    tau, nu = sites
+    tau, nu = (copies * values for values in sites)  # of all copies of a point together
     m = len(K)
     strong = tau * K.diagonal() > FEW
     many, few = np.flatnonzero(strong), np.flatnonzero(~strong)
@@ -291,20 +293,28 @@ def _combine(K, sites):
     spread, inverse = np.zeros((len(many), 0)), np.zeros((0, 0))
     mean, variance = np.empty(m), np.empty(m)
     if len(few):
-        added = _add_few(K, sites, many, few, B, root, coef[many])
+        added = _add_few(K, Sites(tau, nu), many, few, B, root, coef[many])
         if added is None:
             return None
         coef[few], moved, spread, inverse, few_mean, few_covariance, few_log = added
         coef[many] -= moved
         R[many] += np.einsum("ij,ij->i", spread @ inverse, spread)
         log_ratio += few_log
-        mean[few], variance[few] = _cavities(few_mean, few_covariance.diagonal(), sites, few)
+        mean[few], variance[few] = _cavities(
+            few_mean, few_covariance.diagonal(), tau[few], nu[few]
+        )
         log_ratio -= np.sum(_log_integral(mean[few], variance[few], tau[few], nu[few]))
     if np.any(R[many] <= 0):
         return None
     variance[many] = 1 / R[many] - 1 / tau[many]
     mean[many] = nu[many] / tau[many] - coef[many] / R[many]
     log_ratio += 0.5 * np.sum(coef[many] ** 2 / R[many] - np.log(R[many] / tau[many]))
+    if np.any(np.asarray(copies) != 1):
+        # So far all copies of a point are left out: all but one of them come back.
+        one = Sites(*sites)
+        log_ratio += np.sum(_log_integral(mean, variance, tau, nu))
+        mean, variance = _cavities(mean, variance, *(-(copies - 1) * values for values in one))
+        log_ratio -= np.sum(copies * _log_integral(mean, variance, *one))
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None
     return Gaussian(
@@ -349,11 +359,11 @@ def _add_few(K, sites, many, few, lower, root, coef):
     return own, spread @ own, spread, inverse, mean, covariance, log_integral
 
 
-def _cavities(mean, variance, sites, chosen):
-    """Means and variances of points without their own sites; negative where there is none."""
+def _cavities(mean, variance, tau, nu):
+    """Means and variances of points without sites of theirs; negative where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = 1 / variance - sites.tau[chosen]
-        return (mean / variance - sites.nu[chosen]) / precision, 1 / precision
+        precision = 1 / variance - tau
+        return (mean / variance - nu) / precision, 1 / precision
 
 
 def _log_integral(mean, variance, tau, nu):

@@ -181,6 +181,12 @@ class Kernel:
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
+    def with_settings(self, gamma, bias):
+        """Return a copy with another width and bias."""
+        other = copy(self)
+        other.gamma, other.bias = gamma, bias
+        return other
+
     def derivatives(self, X):
         """Derivatives of the Gram matrix in the logarithms of its settings, for small data.
 
@@ -193,28 +199,45 @@ class Kernel:
         dict of str to ndarray of shape (m, m)
             ``log_gamma`` for "rbf", "laplacian" and "poly"; ``log_bias`` where there is a bias.
         """
-        plain = Kernel(
-            self.name, gamma=self.gamma, degree=self.degree, coef0=self.coef0, normalize=False
-        )
-        values = np.asarray(plain(X), dtype=np.float64)
+        wanted = [name for name in ("gamma", "bias") if name == "gamma" or self.bias]
+        _, found = self.with_derivatives(X, wanted)
+        return {f"log_{name}": change for name, change in found.items()}
+
+    def with_derivatives(self, X, wanted):
+        """Gram matrix and its derivatives in the logarithms of "gamma" or "bias", in float64.
+
+        Only those ``wanted`` that the kernel has.
+        """
+        plain = copy(self)
+        plain.bias, plain.normalize = 0.0, False
+        given = self.name == "precomputed"
+        values = np.array(X if given else plain(X), dtype=np.float64)
+        values = (values + values.T) / 2
         found = {}
-        if self.name in ("rbf", "laplacian"):  # k = exp(-gamma distance)
+        if "gamma" in wanted and self.name in ("rbf", "laplacian"):  # k = exp(-gamma distance)
             with np.errstate(divide="ignore", invalid="ignore"):
-                found["log_gamma"] = np.where(values > 0, values * np.log(values), 0.0)
-        elif self.name == "poly":
-            inner = np.asarray(Kernel("linear", normalize=False)(X), dtype=np.float64) * self.gamma
-            found["log_gamma"] = self.degree * inner * (inner + self.coef0) ** (self.degree - 1)
-        if self.bias:
-            found["log_bias"] = np.full_like(values, self.bias)
-            values += self.bias
+                found["gamma"] = np.where(values > 0, values * np.log(values), 0.0)
+        elif "gamma" in wanted and self.name == "poly":
+            plain.name = "linear"
+            inner = np.asarray(plain(X), dtype=np.float64) * self.gamma
+            found["gamma"] = self.degree * inner * (inner + self.coef0) ** (self.degree - 1)
+        if "bias" in wanted:
+            found["bias"] = np.full_like(values, self.bias)
+        values += self.bias
         if not self.normalize:
-            return found
+            return values, found
         length = np.sqrt(values.diagonal())
-        values /= np.outer(length, length)
+        length[length == 0] = 1.0
+        values /= length
+        values /= length[:, None]
         for name, change in found.items():
             share = 0.5 * change.diagonal() / length**2
-            found[name] = change / np.outer(length, length) - values * np.add.outer(share, share)
-        return found
+            change /= length
+            change /= length[:, None]
+            change -= values * share
+            change -= values * share[:, None]
+            found[name] = change
+        return values, found
 
     def panel_rows(self, points, n_wanted):
         """Rows of a panel for so many wanted ones: narrower ones exist for sparse products."""

@@ -64,6 +64,7 @@ class Problem(NamedTuple):
     log_right: np.ndarray  # (n_machines, n_points): log-probability of targets that are right
     names: list  # of the machines, for messages
     points: np.ndarray  # rows of X, for messages
+    weight: np.ndarray | float = 1.0  # (n_points,), copies of the points
 
     @property
     def ridge(self):
@@ -80,6 +81,7 @@ class Problem(NamedTuple):
         return self._replace(
             rows=rows, targets=self.targets[:, chosen], odds=self.odds[:, chosen],
             log_right=self.log_right[:, chosen], points=self.points[chosen],
+            weight=np.broadcast_to(self.weight, len(self.points))[chosen],
         )  # fmt: skip
 
 
@@ -296,7 +298,8 @@ class Propagation:
     @classmethod
     def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
         """Find the sites of all machines, from those held, and draw ``n_draws`` classifiers."""
-        factor = factorise(problem.rows, problem.softness, threads, lambda: budget.interrupted)
+        softness = problem.softness / problem.weight
+        factor = factorise(problem.rows, softness, threads, lambda: budget.interrupted)
         gaussians = cls._gaussians(problem, tol, held, budget, factor)
         for name, gaussian in zip(problem.names, gaussians, strict=True):
             if not budget.interrupted:
@@ -328,16 +331,20 @@ class Propagation:
     @staticmethod
     def _gaussians(problem, tol, held, budget, factor=None):
         K, found = all_rows(problem.rows), []
+        # Copies have softness of their own each: only the mean of theirs matters to the rest.
+        # Without softness they are one point, whose label is the surer.
+        copies = np.broadcast_to(problem.weight if problem.softness else 1.0, len(K))
         for machine, odds in enumerate(problem.odds):
             likelihood = Likelihood(
-                problem.targets[machine].astype(np.float64), problem.ridge, odds,
-                problem.log_right[machine],
+                problem.targets[machine].astype(np.float64), problem.ridge, odds / copies,
+                problem.log_right[machine] / copies, copies,
             )  # fmt: skip
             fixed_point = propagate(
                 K, likelihood, start=None if held is None else Sites(*held["sites"][machine]),
                 tol=max(tol, LEAST_TOLERANCE), stop=budget.spent,
             )  # fmt: skip
             space = problem.space(machine)
+            space.ridge = problem.ridge / copies
             found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
         return found
 

@@ -18,15 +18,16 @@ NEGLIGIBLE_DEVIATION = 0.01
 SCALE_ROWS = 5000
 
 
+# The value of settings that are chosen from the training data.
+EVIDENCE = "evidence"
+
+
 class NotAvailableError(NotImplementedError, ValueError):
     """The value is part of the interface but not of this version."""
 
 
 _LATER = {
-    "gamma": ("evidence", "evidence-ard"),
-    "bias": ("evidence",),
-    "softness": ("evidence",),
-    "label_noise": ("evidence",),
+    "gamma": ("evidence-ard",),
     "device": ("cuda",),
 }
 
@@ -44,15 +45,21 @@ def check_parameters(params):
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
     gamma = params["gamma"]
-    if not (isinstance(gamma, str) and gamma == "scale") and not _is_number(gamma, above=0):
+    named = isinstance(gamma, str) and gamma in ("scale", EVIDENCE)
+    if not named and not _is_number(gamma, above=0):
         raise ValueError(
-            f"gamma must be a number > 0 or 'scale' (for SVC's 'auto' give 1 / n_features); "
-            f"got {gamma!r}."
+            f"gamma must be a number > 0, 'scale' or 'evidence' (for SVC's 'auto' give "
+            f"1 / n_features); got {gamma!r}."
         )
     _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs", "ep"))
     _check_choice(params, "decision", ("auto", "bayes_point", "vote", "span_vote"))
     _check_choice(params, "device", ("cpu", "auto"))
-    for name in ("softness", "bias", "tol", "coef0"):
+    for name in ("softness", "bias"):
+        if not by_evidence(params[name]) and not _is_number(params[name], least=0):
+            raise ValueError(
+                f"{name} must be a finite number >= 0 or 'evidence'; got {params[name]!r}."
+            )
+    for name in ("tol", "coef0"):
         check_number(name, params[name], least=0)
     check_number("degree", params["degree"], least=1)
     if params["degree"] != int(params["degree"]):  # others have no real kernel
@@ -68,6 +75,11 @@ def check_parameters(params):
     check_positive_integer("n_draws", params["n_draws"])
     _check_label_noise(params["label_noise"], params["inference"])
     check_seed(params["random_state"])
+
+
+def by_evidence(value):
+    """Whether a setting is to be chosen by the evidence."""
+    return isinstance(value, str) and value == EVIDENCE
 
 
 def warn(message, category=UserWarning):
@@ -237,8 +249,7 @@ def warn_about_scales(X):
 def _instead(name):
     return {
         "device": "device='cpu' or 'auto'",
-        "gamma": "gamma='scale' or a number",
-        "label_noise": "a rate in [0, 0.5)",
+        "gamma": "gamma='evidence', 'scale' or a number",
     }.get(name, f"a number for {name}")
 
 
@@ -303,11 +314,14 @@ def class_noise(label_noise, classes):
 
 
 def _check_label_noise(label_noise, inference):
+    if by_evidence(label_noise):
+        label_noise = 0.1  # any rate
     rates = list(label_noise.values()) if isinstance(label_noise, Mapping) else label_noise
     rates = np.atleast_1d(np.array(rates, dtype=object))
     if rates.ndim != 1 or not all(_is_number(rate, least=0) and rate < 0.5 for rate in rates):
         raise ValueError(
-            f"label_noise must be a rate in [0, 0.5), or one a class; got {label_noise!r}."
+            f"label_noise must be a rate in [0, 0.5), one a class, or 'evidence'; got "
+            f"{label_noise!r}."
         )
     if inference == "perceptron" and any(rate > 0 for rate in rates):
         raise ValueError(

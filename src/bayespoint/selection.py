@@ -1,0 +1,208 @@
+"""Choosing width, bias, softness and label noise by the evidence, from the training data alone.
+
+The log evidence of expectation propagation, summed over the machines, and weak priors about where
+settings usually lie, are maximised by their gradient over the logarithms of the settings. Sites of
+one evaluation are the start of the next.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from bayespoint.decisions import label_odds
+from bayespoint.gaussian_sites import Likelihood, propagate
+from bayespoint.kernels import Kernel
+
+# Points that the evidence is computed of, at most; every class in proportion.
+EVIDENCE_POINTS = 500
+
+# Mean and standard deviation of the prior of each logarithm (that of gamma is in units of "scale"),
+# and how far from there it may go. Wide: a few labels outweigh them.
+PRIORS = {
+    "gamma": (0.0, 2.5),
+    "bias": (0.0, 2.0),
+    "softness": (np.log(0.3), 2.5),
+    "label_noise": (logit(0.02), 1.5),
+}
+FARTHEST = 4.0  # standard deviations
+
+# Widths looked at first, as logarithms, in units of "scale".
+FIRST_WIDTHS = (0.0, -2.0, 2.0)
+
+# Changes of outputs by a sweep that are small enough here, and when the search ends.
+SITE_TOLERANCE = 1e-2
+MAX_STEPS = 25
+GRADIENT_TOLERANCE = 0.05
+VALUE_TOLERANCE = 1e-5
+
+
+class Settings(NamedTuple):
+    """Of the model; those that are not chosen stay as they are."""
+
+    gamma: float
+    bias: float
+    softness: float
+    label_noise: Any  # one rate, or one a class
+
+
+class Chosen(NamedTuple):
+    """Settings with the largest evidence found."""
+
+    settings: Settings
+    log_evidence: float
+    n_evaluations: int
+
+
+class _TimeUpError(Exception):
+    pass
+
+
+def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
+    """Maximise the evidence over some of the settings.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Whose gamma and bias are replaced.
+    X : ndarray, csr_matrix
+        Points, or their Gram matrix for ``kernel="precomputed"``.
+    label : ndarray of shape (n_points,)
+        Class numbers.
+    weight : ndarray of shape (n_points,)
+        Copies.
+    settings : Settings
+        Of those not chosen.
+    names : sequence of str
+        Which to choose.
+    scale : float
+        Unit of gamma.
+    stop : callable, optional
+        Says when time is up.
+
+    Returns
+    -------
+    Chosen
+    """
+    evidence = _Evidence(kernel, X, label, weight, settings, names, scale, stop)
+    middle = np.array([PRIORS[name][0] for name in names])
+    spread = np.array([PRIORS[name][1] for name in names])
+    starts = [middle]
+    if "gamma" in names:
+        starts = [np.where(np.array(names) == "gamma", width, middle) for width in FIRST_WIDTHS]
+    bounds = list(zip(middle - FARTHEST * spread, middle + FARTHEST * spread, strict=True))
+    try:
+        first = min(starts, key=lambda point: evidence(point)[0])
+        minimize(
+            evidence, first, jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": MAX_STEPS, "ftol": VALUE_TOLERANCE, "gtol": GRADIENT_TOLERANCE},
+        )  # fmt: skip
+    except _TimeUpError:
+        pass
+    return Chosen(evidence.settings(evidence.best), evidence.best_value, evidence.n_evaluations)
+
+
+class _Evidence:
+    """Minus the log evidence, and the prior, with their gradient; remembers the best."""
+
+    def __init__(self, kernel, X, label, weight, settings, names, scale, stop):
+        self.kernel, self.X, self.names, self.stop = kernel, X, list(names), stop
+        self.fixed, self.scale = settings, scale
+        n_classes = int(label.max()) + 1
+        machines = [1] if n_classes == 2 else range(n_classes)
+        self.own = label == np.array(machines)[:, None]
+        self.label, self.weight, self.n_others = label, weight, n_classes - 1
+        self.sites: list = [None] * len(self.own)
+        self.best = np.array([PRIORS[name][0] for name in names])
+        self.best_value, self._least = -np.inf, np.inf
+        self.n_evaluations = 0
+
+    def settings(self, point):
+        values = dict(zip(self.names, point, strict=True))
+        chosen: dict = {name: np.exp(value) for name, value in values.items()}
+        if "gamma" in chosen:
+            chosen["gamma"] *= self.scale
+        if "label_noise" in chosen:
+            chosen["label_noise"] = expit(values["label_noise"])
+        numbers = {name: float(value) for name, value in chosen.items()}
+        return self.fixed._replace(**numbers)
+
+    def __call__(self, point):
+        if self.stop is not None and self.stop() and self.n_evaluations:
+            raise _TimeUpError
+        settings = self.settings(point)
+        value, gradient = self._log_evidence(settings)
+        self.n_evaluations += 1
+        mean, deviation = np.array([PRIORS[name] for name in self.names]).T
+        away = (point - mean) / deviation
+        loss = -value + 0.5 * away @ away
+        if not np.isfinite(loss):  # no distribution was found: as bad as labels at random
+            total = float(np.sum(np.broadcast_to(self.weight, self.own.shape)))
+            return total * np.log(2) + 0.5 * away @ away, away / deviation
+        if loss < self._least:
+            self._least, self.best, self.best_value = loss, np.array(point), value
+        return loss, np.array([-gradient[name] for name in self.names]) + away / deviation
+
+    def _log_evidence(self, settings):
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        wanted = [name for name in ("gamma", "bias") if name in self.names]
+        K, changes = kernel.with_derivatives(self.X, wanted)
+        total, gradient = 0.0, dict.fromkeys(self.names, 0.0)
+        for machine, own in enumerate(self.own):
+            likelihood, noise_changes = self._likelihood(settings, own, K.diagonal())
+            found = propagate(K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE)
+            if not np.isfinite(found.log_evidence):
+                self.sites[machine] = None
+                return -np.inf, gradient
+            self.sites[machine] = found.sites
+            total += found.log_evidence
+            for name, value in self._gradient(
+                found, likelihood, settings, changes, noise_changes
+            ).items():
+                gradient[name] += value
+        return total, gradient
+
+    def _likelihood(self, settings, own, diagonal):
+        """Of one machine, with the changes of log-odds and log-rights by the logit of the rate."""
+        rate = np.broadcast_to(settings.label_noise, self.n_others + 1)[self.label]
+        # A wrong label is any of the others: of this class with this chance.
+        share = np.where(own, 1.0, 1.0 / self.n_others)
+        own_rate = rate * share
+        copies = np.asarray(self.weight if settings.softness > 0 else np.ones(len(own)))
+        sure = self.weight / copies  # without softness copies are one point, the surer
+        likelihood = Likelihood(
+            np.where(own, 1.0, -1.0), settings.softness * diagonal, sure * label_odds(own_rate),
+            sure * np.log1p(-own_rate), copies,
+        )  # fmt: skip
+        slope = share * rate * (1 - rate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_odds = np.where(rate > 0, -slope / (own_rate * (1 - own_rate)), 0.0)
+        return likelihood, (sure * by_odds, -sure * slope / (1 - own_rate))
+
+    def _gradient(self, found, likelihood, settings, changes, noise_changes):
+        gaussian, copies = found.gaussian, likelihood.copies
+        cavity = gaussian.cavity_mean, gaussian.cavity_variance
+        by_variance = copies * likelihood.variance_slope(*cavity)
+        gradient = {}
+        inverse = gaussian.inverse_matrix() if changes else None
+        for name, dK in changes.items():
+            value = 0.5 * (gaussian.coef @ dK @ gaussian.coef - np.vdot(inverse, dK))
+            gradient[name] = value + settings.softness * (by_variance @ dK.diagonal())
+        if "softness" in self.names:
+            gradient["softness"] = by_variance @ likelihood.variance
+        if "label_noise" in self.names:
+            by_odds, by_right = noise_changes
+            slope = likelihood.noise_slope(*cavity)
+            gradient["label_noise"] = np.sum(copies * (slope * by_odds + by_right))
+        return gradient
+
+
+def evidence_points(label, entropy, most=EVIDENCE_POINTS):
+    """Choose at most so many points, every class in proportion and none left out."""
+    if len(label) <= most:
+        return np.arange(len(label))
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, 2)))
+    members = [rng.permutation(np.flatnonzero(label == c)) for c in range(label.max() + 1)]
+    share = most / len(label)
+    return np.sort(np.concatenate([m[: max(1, int(share * len(m)))] for m in members]))
