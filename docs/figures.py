@@ -16,6 +16,7 @@ PICTURES = {
     "sampling": {"on_sphere": "sphere.png", "by_chain": "trace.png"},
     "onion": {"table": "onion.png"},
     "noisy-labels": {"suspects": "label_errors.png", "figure": "boundaries.png"},
+    "evidence": {"settings": "evidence.png"},
 }
 
 

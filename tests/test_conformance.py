@@ -31,6 +31,8 @@ def expected_failures(estimator):
         BayesPointClassifier(inference="billiard", decision="bayes_point", n_draws=4),
         BayesPointClassifier(label_noise=0.05, n_draws=4),
         BayesPointClassifier("precomputed", label_noise=0.05, n_draws=4),
+        BayesPointClassifier(inference="ep", n_draws=4),
+        BayesPointClassifier(inference="ep", decision="bayes_point", label_noise=0.05, n_draws=4),
         OnionClassifier(depth=1, n_draws=400),
     ],
     expected_failed_checks=expected_failures,

@@ -228,3 +228,51 @@ def test_the_kernel_changes_neither_the_points_nor_itself():
         kernel = make_kernel(name, bias=1.0, normalize=True).fit_layout(X)
         assert_array_equal(kernel(X), kernel(X))
     assert_array_equal(X, kept)
+
+
+# ---------------------------------------------------------------------- derivatives
+
+# Of a central difference: the third derivative times the square of the step, and rounding over it.
+STEP, DIFFERENCE_TOLERANCE = 1e-5, 1e-8
+
+
+def by_differences(name, setting, settings, X):
+    """Central difference of the Gram matrix in the logarithm of a setting."""
+    up, down = (
+        Kernel(name, **{**settings, setting: settings[setting] * np.exp(step)})(X)
+        for step in (STEP, -STEP)
+    )
+    return (up - down) / (2 * STEP)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("bias", [0.0, 1.7])
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "poly", "linear"])
+def test_derivatives_are_those_of_differences(name, bias, normalize, layout):
+    X = make_points(layout, np.float64, 30)
+    settings = {
+        "gamma": GAMMA, "degree": DEGREE, "coef0": COEF0, "bias": bias, "normalize": normalize,
+    }  # fmt: skip
+    found = Kernel(name, **settings).derivatives(X)
+    expected = {"log_gamma"} if name != "linear" else set()
+    assert set(found) == expected | ({"log_bias"} if bias else set())
+    for of, values in found.items():
+        differences = by_differences(name, of.removeprefix("log_"), settings, X)
+        scale = np.abs(differences).max()
+        assert_allclose(values, differences, rtol=0, atol=DIFFERENCE_TOLERANCE * max(scale, 1))
+        # A negative control: the bias before normalisation is part of the derivative.
+        if bias and normalize and of == "log_gamma":
+            without = by_differences(name, "gamma", {**settings, "bias": 0.0}, X)
+            assert np.abs(values - without).max() > 1e-2 * scale
+
+
+def test_derivatives_where_kernel_values_vanish():
+    """Far apart, exp(-gamma d) underflows to 0: so does its derivative."""
+    found = Kernel("rbf", gamma=1e6).derivatives(np.array([[0.0], [1.0]]))
+    assert_array_equal(found["log_gamma"], np.zeros((2, 2)))
+
+
+def test_derivatives_of_unknown_kernels_are_those_of_the_bias():
+    X = make_points("dense", np.float64, 6)
+    assert set(make_kernel("callable", bias=1.0).derivatives(X)) == {"log_bias"}

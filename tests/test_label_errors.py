@@ -253,7 +253,8 @@ def test_layouts(layout):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "inference"), [(2, "billiard"), (3, "billiard"), (2, "gibbs")]
+    ("n_classes", "inference"),
+    [(2, "billiard"), (3, "billiard"), (2, "gibbs"), (2, "ep"), (3, "ep")],
 )
 @pytest.mark.filterwarnings("ignore:the chains of the gibbs.* do not agree")
 def test_clear_flips_come_first(n_classes, inference):
@@ -281,7 +282,7 @@ def test_perceptrons_know_of_no_wrong_labels(decision):
     clf = classifier(inference="perceptron", decision=decision)
     for one in (clf, clf.fit(X, y)):  # not fitted, and fitted
         assert not hasattr(one, "label_error_proba_")
-        with pytest.raises(AttributeError, match=r"inference='billiard' or 'gibbs'.*label_noise"):
+        with pytest.raises(AttributeError, match=r"'billiard', 'gibbs' or 'ep'.*label_noise"):
             one.label_error_proba_  # noqa: B018
     clf.set_params(inference="billiard").fit(X, y)
     assert hasattr(clf, "label_error_proba_")

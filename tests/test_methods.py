@@ -21,7 +21,7 @@ from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.ensemble import Ensemble
 from bayespoint.gram import FullRows
-from bayespoint.inference import sample_billiard
+from bayespoint.inference import expectation_propagation, sample_billiard
 from bayespoint.methods import CHAINS, METHODS, Problem
 from bayespoint.threads import open_threads
 
@@ -52,6 +52,7 @@ def make_problem(noise=0.0, softness=0.2, n_points=24, n_machines=3, dtype=np.fl
         targets,
         softness,
         label_odds(np.full(targets.shape, noise)),
+        np.log1p(-np.full(targets.shape, noise)),
         names,
         100 + np.arange(24),
     )
@@ -75,21 +76,25 @@ def dense(coef):
 
 def test_every_method_is_named():
     assert {name: method.name for name, method in METHODS.items()} == {
-        "perceptron": "perceptron", "billiard": "billiard", "gibbs": "gibbs",
+        "perceptron": "perceptron", "billiard": "billiard", "gibbs": "gibbs", "ep": "ep",
     }  # fmt: skip
-    assert METHODS["perceptron"].needed_bytes(1000, 8) == 0
-    assert METHODS["billiard"].needed_bytes(1000, 8) == 16e6  # the rows and a factor
-    assert METHODS["billiard"].needed_bytes(1000, 4) == 12e6
+    assert METHODS["perceptron"].needed_bytes(1000, 8, 3) == 0
+    assert METHODS["billiard"].needed_bytes(1000, 8, 3) == 16e6  # the rows and a factor
+    assert METHODS["billiard"].needed_bytes(1000, 4, 0) == 12e6
+    # Rows, the matrix in float64, its factor and that of the sites; and one a voting machine.
+    assert METHODS["ep"].needed_bytes(1000, 8, 0) == 32e6
+    assert METHODS["ep"].needed_bytes(1000, 4, 3) == 52e6
 
 
 @pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.0),
-                                               ("billiard", 0.1)])  # fmt: skip
+                                               ("billiard", 0.1), ("ep", 0.0),
+                                               ("ep", 0.1)])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_every_method_gives(method, noise, dtype):
     problem = make_problem(noise, dtype=dtype)
     K = softened(problem)
     state, _ = draw(method, problem, 12)
-    n_chains = {"perceptron": 1, "billiard": 4}[method]
+    n_chains = {"perceptron": 1, "billiard": 4, "ep": 1}[method]
     assert (state["n_draws"], state["n_chains"]) == (12, n_chains)
     assert np.all(state["finished"])
     assert state["bayes_points"].shape == state["used"].shape == problem.targets.shape
@@ -105,11 +110,31 @@ def test_what_every_method_gives(method, noise, dtype):
         assert state["mean_norms"][machine] == pytest.approx(np.sqrt(mean @ K @ mean), rel=1e-5)
         assert centre @ K @ mean > 0.5 * state["mean_norms"][machine]
         assert np.all(state["used"][machine] | ~np.any(coef, axis=0))
+        if method == "ep":  # no sampling error; a Gaussian is not confined to version space
+            assert state["angle_errors"][machine] == 0
+            continue
         assert np.all(target * (coef @ K) > 0) or noise
         assert 0 < state["angle_errors"][machine] < 1.5
 
 
-@pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1)])
+def test_propagation_gives_its_gaussians():
+    """Of each machine, with the numbers that its own run gives; a warm start begins with them."""
+    problem = make_problem(0.1)
+    state, factor = draw("ep", problem, 12, tol=1e-8)
+    assert factor.rank == 24
+    assert state["sites"].shape == (3, 2, 24)
+    for machine, gaussian in enumerate(state["gaussians"]):
+        alone = expectation_propagation(problem.space(machine), label_noise=0.1, tol=1e-8)
+        np.testing.assert_allclose(gaussian.coef, alone.coef, atol=1e-6)
+        assert state["info"]["log_evidence"][machine] == pytest.approx(alone.log_evidence, abs=1e-6)
+        np.testing.assert_array_equal(state["sites"][machine], gaussian.sites)
+    again, _ = draw("ep", problem, 12, tol=1e-8, held=state)
+    assert np.all(again["info"]["sweeps"] == 1)
+    assert np.all(state["info"]["sweeps"] > 1)
+    np.testing.assert_allclose(again["bayes_points"], state["bayes_points"], atol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1), ("ep", 0.1)])
 def test_threads_change_nothing_and_seeds_do(method, noise):
     problem = make_problem(noise)
     one, other, third = (
@@ -163,7 +188,7 @@ def test_a_spent_budget_gives_the_starts():
         assert centre @ softened(problem) @ centre == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1)])
+@pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1), ("ep", 0.1)])
 def test_held_out_outputs_know_nothing_of_the_points_left_out(method, noise):
     problem, visited = make_problem(noise), np.arange(0, 24, 2)
 
@@ -179,7 +204,8 @@ def test_held_out_outputs_know_nothing_of_the_points_left_out(method, noise):
     hidden = problem.targets.copy()
     hidden[:, 1::2] *= -1
     np.testing.assert_array_equal(outputs(problem._replace(targets=hidden)), found)
-    assert not np.array_equal(outputs(problem, fold=1), found)
+    # Nothing is drawn for those of expectation propagation.
+    assert np.array_equal(outputs(problem, fold=1), found) == (method == "ep")
     # At the points left out: outputs of a unit vector in the span of those visited.
     K = problem.rows.store
     part = K[np.ix_(visited, visited)] + np.diag(problem.ridge[visited])
@@ -198,7 +224,7 @@ def test_a_part_of_a_problem():
     np.testing.assert_array_equal(part.ridge, problem.ridge[chosen])
     np.testing.assert_array_equal(part.targets, problem.targets[:, chosen])
     np.testing.assert_array_equal(part.points, [105, 103, 111])
-    assert part.odds.shape == (3, 3)
+    assert part.odds.shape == part.log_right.shape == (3, 3)
     np.testing.assert_array_equal(part.space(1).y, problem.targets[1, chosen])
     assert part.space(1).softness == 0.2
 

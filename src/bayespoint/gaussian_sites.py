@@ -383,4 +383,4 @@ def _solve(lower, values, *, transposed=False):
 
 def _inverse_triangle(lower):
     """Inverse of a lower triangular matrix."""
-    return dtrtri(lower.T, lower=0)[0].T
+    return dtrtri(lower.T, lower=0)[0].T if len(lower) else lower

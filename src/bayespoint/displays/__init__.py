@@ -2,6 +2,7 @@
 
 from bayespoint.displays.boundary import BoundaryDisplay
 from bayespoint.displays.diversity import DiversityDisplay
+from bayespoint.displays.evidence import EvidenceDisplay
 from bayespoint.displays.label_errors import LabelErrorDisplay
 from bayespoint.displays.log_posterior import LogPosteriorDisplay
 from bayespoint.displays.onion import OnionDisplay
@@ -11,6 +12,7 @@ from bayespoint.displays.risk_coverage import RiskCoverageDisplay
 __all__ = [
     "BoundaryDisplay",
     "DiversityDisplay",
+    "EvidenceDisplay",
     "LabelErrorDisplay",
     "LogPosteriorDisplay",
     "OnionDisplay",

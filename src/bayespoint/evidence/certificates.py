@@ -39,7 +39,7 @@ class Certificate:
     delta : float
     n_settings : int
         Settings (widths, softness, rates, kernels) among which the data chose; each has a share of
-        delta, which costs ``log(n_settings) / n_points``.
+        delta, which adds ``log(n_settings) / n_points`` to what kl(training error, error) may be.
     """
 
     gibbs: float
