@@ -1,8 +1,6 @@
-"""The steepness of the probability link, from held-out outputs."""
+"""Outputs at points that were left out, for the link and for the choice of settings."""
 
 import numpy as np
-
-from bayespoint.decisions import fit_link
 
 # The link is fitted on held-out outputs of at most so many points, by so many folds.
 LINK_POINTS = 2000
@@ -20,22 +18,22 @@ def link_points(label, entropy):
     return np.concatenate(chosen)
 
 
-def calibrate(held_out, label, weight, *, n_machines, lengths):
-    """Fit the link's steepness on out-of-fold outputs.
+def out_of_fold(held_out, label, *, n_machines, lengths):
+    """Outputs at points of machines that were trained without them.
 
     Parameters
     ----------
     held_out : callable
         From the points outside a fold and its number to the outputs of machines trained on
         them, (n_machines, n_points).
-    label, weight : ndarray of shape (n_points,)
+    label : ndarray of shape (n_points,)
     n_machines : int
     lengths : ndarray of shape (n_points,)
         Of the points in feature space.
 
     Returns
     -------
-    float
+    ndarray of shape (n_points,) or (n_points, n_machines)
     """
     fold = np.empty(len(label), dtype=np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % LINK_FOLDS
@@ -45,4 +43,4 @@ def calibrate(held_out, label, weight, *, n_machines, lengths):
         if len(visited) and np.any(fold == k):
             outputs[:, fold == k] = held_out(visited, k)[:, fold == k]
     outputs = (outputs / lengths).T
-    return fit_link(outputs[:, 0] if n_machines == 1 else outputs, label, weight)
+    return outputs[:, 0] if n_machines == 1 else outputs

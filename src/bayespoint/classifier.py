@@ -10,38 +10,32 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespoint.budget import Budget
-from bayespoint.calibration import LINK_POINTS, calibrate, link_points
+from bayespoint.calibration import LINK_POINTS, link_points, out_of_fold
 from bayespoint.compression import compress_machines
-from bayespoint.decisions import label_odds
+from bayespoint.decisions import fit_link, fit_steepness, label_odds
 from bayespoint.factor import factorise
 from bayespoint.gaussian_posterior import closed_form
 from bayespoint.gram import GramRows, apply_kernel
-from bayespoint.kernels import Kernel, Points, scale_gamma, some_of
+from bayespoint.kernels import Kernel, Points, some_of
 from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
 from bayespoint.methods import METHODS, Problem
 from bayespoint.points import contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
 from bayespoint.prediction import PredictionMixin
-from bayespoint.selection import Settings, choose, evidence_points
+from bayespoint.settling import VOTING, SettlingMixin
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     by_evidence,
     canonical,
-    check_fits,
     check_gram,
     check_number,
     check_parameters,
     check_weights,
-    class_noise,
     entropy_of,
     log_class_weights,
     warn_about_scales,
 )
 from bayespoint.version_space import EmptyVersionSpaceError
-
-# Settings that the evidence can choose, and the share of max_time that may take.
-CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
-EVIDENCE_SHARE = 0.3
 
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
@@ -56,7 +50,7 @@ DRAW_SETTINGS = (
 SAME_DATA = "X, y or sample_weight"
 
 
-class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
+class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):
     """Kernel classifier that averages over many classifiers consistent with the data.
 
     Parameters
@@ -205,8 +199,9 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
     _merges = True  # equal points with equal labels are one wall
 
     def __init__(
-        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1.0, normalize_kernel=True,
-        bias=1.0, inference="auto", n_draws=100, softness=0.1, label_noise=0.0, decision="auto",
+        self, kernel="rbf", *, gamma="held-out", degree=3, coef0=1.0, normalize_kernel=True,
+        bias="auto", inference="auto", n_draws=100, softness="held-out", label_noise=0.0,
+        decision="auto",
         class_weight=None, cache_size=2000, max_time=None, tol=1e-3, warm_start=False,
         device="cpu", n_jobs=None, random_state=None, verbose=0,
     ):  # fmt: skip
@@ -268,7 +263,7 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         held = self._held_draws(points)
         n_threads = effective_n_jobs(self.n_jobs)
         with budget.catching_interrupts(), open_threads(n_threads) as threads:
-            self._settle(distinct, points, held, budget)
+            self._settle(distinct, points, held, budget, threads)
             kernel = self._new_kernel(distinct)
             problem = self._problem(kernel, distinct, points, threads)
             self._check_feasible(problem, points)
@@ -322,62 +317,20 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         """Rows of X, or the Gram matrix of these points."""
         return X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
 
-    def _set_noise(self, label_noise):
-        self._class_noise_ = class_noise(label_noise, self.classes_)
-        equal = np.all(self._class_noise_ == self._class_noise_[0])
-        self.label_noise_ = float(self._class_noise_[0]) if equal else self._class_noise_
-        self._noise_ = float(np.average(self._class_noise_, weights=self._class_share_))
-
-    def _settle(self, distinct, points, held, budget):
-        """Set gamma, bias, softness and label noise, by the evidence where that is asked for."""
-        if held is not None and self.inference_ != "ep":
-            return  # as they were when the held draws were made
-        numeric = {name: getattr(self, name, 0.0) for name in CHOSEN_SETTINGS}
-        names = [name for name, value in numeric.items() if by_evidence(value)]
-        has_scale = self.gamma == "scale" or by_evidence(self.gamma)
-        scale = 1.0
-        if has_scale and self.kernel != "precomputed":
-            scale = scale_gamma(distinct, points.weight)
-        if not isinstance(self.kernel, str) or self.kernel not in ("rbf", "laplacian", "poly"):
-            names = [name for name in names if name != "gamma"]
-        self.gamma_ = scale if has_scale else float(self.gamma)
-        check_fits(self.gamma_, "gamma", distinct.dtype)
-        self.bias_ = 1.0 if by_evidence(self.bias) else float(self.bias)
-        self.softness_ = 0.0 if by_evidence(self.softness) else float(self.softness)
-        if names:
-            self._by_evidence(names, distinct, points, scale, budget)
-
-    def _by_evidence(self, names, distinct, points, scale, budget):
-        chosen = evidence_points(points.label, self._entropy_)
-        kernel = Kernel(
-            self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
-            bias=self.bias_, normalize=self.normalize_kernel,
-        )  # fmt: skip
-        settings = Settings(self.gamma_, self.bias_, self.softness_, self._class_noise_)
-        late = None if self.max_time is None else EVIDENCE_SHARE * self.max_time
-        found = choose(
-            kernel, self._restricted(distinct, chosen), points.label[chosen],
-            points.weight[chosen], settings, names, scale=scale,
-            stop=lambda: budget.interrupted or (late is not None and budget.elapsed() > late),
-        )  # fmt: skip
-        self.gamma_, self.bias_ = found.settings.gamma, found.settings.bias
-        self.softness_ = found.settings.softness
-        if "label_noise" in names:
-            self._set_noise(found.settings.label_noise)
-        self.log_evidence_ = found.log_evidence
-        self.n_evidence_points_ = int(np.sum(points.weight[chosen]))
-
     def _new_kernel(self, distinct):
         self._center_, self._layout_ = None, None
         kernel = self._kernel().fit_layout(distinct)
         self._center_, self._layout_ = kernel.center_, kernel.layout_
         return kernel
 
-    def _kernel(self):
-        kernel = Kernel(
-            self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0,
-            bias=self.bias_, normalize=self.normalize_kernel,
+    def _kernel_of(self, gamma, bias):
+        return Kernel(
+            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, bias=bias,
+            normalize=self.normalize_kernel,
         )  # fmt: skip
+
+    def _kernel(self):
+        kernel = self._kernel_of(self.gamma_, self.bias_)
         kernel.center_, kernel.layout_ = self._center_, self._layout_
         return kernel
 
@@ -386,38 +339,6 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         points = kernel.prepare(distinct, diagonal=diagonal)
         cache_bytes = int(self.cache_size * 1e6)
         return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
-
-    def _choose_inference(self, points, itemsize):
-        """Settle method and decision, and check that their memory is within ``cache_size``."""
-        noisy = by_evidence(self.label_noise) or bool(np.any(self._class_noise_))
-        self.inference_ = self.inference
-        self.inference_reason_ = "asked for"
-        if self.inference == "auto":
-            self.inference_ = "billiard" if noisy else "perceptron"
-            self.inference_reason_ = (
-                "label_noise > 0, which perceptrons cannot take into account" if noisy else
-                "label_noise = 0, and perceptrons are faster than the billiard"
-            )  # fmt: skip
-        self._decision_ = self.decision
-        if self.decision == "auto":
-            self._decision_ = "bayes_point" if self.inference_ == "perceptron" else "vote"
-        n_points, n_machines = (
-            len(points.label),
-            len(self.classes_) if len(self.classes_) > 2 else 1,
-        )
-        n_voting = n_machines if self._decision_ == "vote" else 0
-        needed = METHODS[self.inference_].needed_bytes(n_points, itemsize, n_voting) / 1e6
-        what = f"inference={self.inference_!r} ({self.inference_reason_})"
-        remedy = "inference='perceptron' with label_noise=0"
-        if self._decision_ == "vote":  # K, its factor, and what the inverse is solved from
-            needed = max(needed, 4 * 8 * n_points**2 / 1e6)
-            what = f"decision='vote' with {what}"
-            remedy = f"decision='bayes_point', or {remedy}"
-        if needed > self.cache_size:
-            raise ValueError(
-                f"{what} needs {needed:.1f} MB for {n_points} distinct training points; got "
-                f"cache_size={self.cache_size}. Raise cache_size, or use {remedy}."
-            )
 
     def _problem(self, kernel, distinct, points, threads):
         """Labels +1 and -1 for each machine (one for two classes, else one a class), and noise."""
@@ -494,16 +415,20 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         self._kappa_ = np.nan
         used = np.flatnonzero(np.any(state["used"], axis=0))
         samples = self.inference_ in ("billiard", "gibbs")
-        if factor is None and (samples or self._decision_ == "vote"):
+        votes = self._decision_ in VOTING
+        if factor is None and (samples or votes):
             factor = factorise(problem.rows, problem.softness, problem.rows.threads)
-        if self._decision_ == "vote":
+        if votes:
             used = np.arange(len(points.row))
             self._whitener_ = factor.whitener()
         self._gaussian_: dict | None = None
         if gaussians is not None:
             self.log_evidence_ = float(np.sum(state["info"]["log_evidence"]))
-            if self._decision_ == "vote":
+            if votes:
                 self._gaussian_ = closed_form(gaussians)
+            if self._decision_ == "calibrated":
+                scores = np.array([gaussian.held_out_scores() for gaussian in gaussians])
+                self._kappa_, _ = fit_steepness(scores, points.label, points.weight, self._noise_)
         self._label_proba_: np.ndarray | None = None
         if samples or gaussians is not None:
             votes = (
@@ -545,16 +470,18 @@ class BayesPointClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):
         budget.label = None
         budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
 
+        outputs = self._held_out_outputs(problem, label, self.n_draws_, budget)
+        self._kappa_ = fit_link(outputs, label, weight)
+
+    def _held_out_outputs(self, problem, label, n_draws, budget):
         def held_out(visited, fold):
             return self._method().held_out(
-                problem, visited, n_draws=self.n_draws_, entropy=self._entropy_, fold=fold,
-                budget=budget, threads=rows.threads,
+                problem, visited, n_draws=n_draws, entropy=self._entropy_, fold=fold,
+                budget=budget, threads=problem.rows.threads,
             )  # fmt: skip
 
-        self._kappa_ = calibrate(
-            held_out, label, weight, n_machines=len(problem.targets),
-            lengths=np.sqrt(rows.diagonal),
-        )  # fmt: skip
+        lengths = np.sqrt(problem.rows.diagonal)
+        return out_of_fold(held_out, label, n_machines=len(problem.targets), lengths=lengths)
 
     # ------------------------------------------------------------------ looking inside
 

@@ -2,10 +2,25 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit, log_ndtr, log_softmax, ndtr, ndtri_exp, softmax, stdtr
+from scipy.special import (
+    expit,
+    log_expit,
+    log_ndtr,
+    log_softmax,
+    ndtr,
+    ndtri,
+    ndtri_exp,
+    softmax,
+    stdtr,
+)
 
 # Bounds of the steepness kappa of the link: from "says nothing" to "a step".
 KAPPA_RANGE = (1e-2, 1e5)
+
+# Standard deviation of the log of the steepness of votes, whose mean is 0: labels that are all on
+# the right side by far would make it infinite. And its bounds.
+STEEPNESS_PRIOR = 0.5
+STEEPNESS_RANGE = (-3.0, 3.0)
 
 _LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 
@@ -63,6 +78,44 @@ def fit_link(outputs, label, weight):
 
     best = minimize_scalar(loss, bounds=np.log(KAPPA_RANGE), method="bounded")
     return float(np.exp(best.x))
+
+
+def sharpen(votes, kappa):
+    """Make votes steeper or flatter: Phi(kappa z) for Phi(z), or powers of one against the rest.
+
+    ``votes``: (..., 2) for two classes, no and yes, else (..., n_classes).
+    """
+    if votes.shape[-1] == 2:
+        no, yes = votes[..., 0], votes[..., 1]
+        z = kappa * np.where(yes < 0.5, ndtri(yes), -ndtri(no))
+        return np.stack([ndtr(-z), ndtr(z)], axis=-1)
+    logs = kappa * np.log(np.maximum(votes, _LEAST_PROBABILITY))
+    return np.exp(logs - np.max(logs, axis=-1, keepdims=True))
+
+
+def fit_steepness(scores, label, weight, noise=0.0):
+    """Steepness that makes held-out labels most probable, and their log-probability with it.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_machines, n_points)
+        Held-out outputs in standard deviations.
+    label, weight : ndarray of shape (n_points,)
+    noise : float
+        Share of wrong labels.
+    """
+    votes = np.stack([ndtr(-scores[0]), ndtr(scores[0])], axis=-1)
+    if len(scores) > 1:
+        votes = ndtr(scores).T
+    rows = np.arange(len(label))
+
+    def loss(log_kappa):
+        log_p = combine_votes(sharpen(votes, np.exp(log_kappa)), 0.0, noise)
+        return -np.sum(weight * log_p[rows, label]) + 0.5 * (log_kappa / STEEPNESS_PRIOR) ** 2
+
+    best = minimize_scalar(loss, bounds=STEEPNESS_RANGE, method="bounded",
+                           options={"xatol": 1e-3})  # fmt: skip
+    return float(np.exp(best.x)), -float(best.fun)
 
 
 def vote_probabilities(outputs, variance, rank, weights=None):

@@ -166,6 +166,16 @@ class GaussianPosterior:
         """
         return self._likelihood.wrong(*self._cavity)
 
+    def held_out_scores(self):
+        """Mean over standard deviation, softness added, of each output given all other labels.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        mean, variance = self._cavity
+        return mean / np.sqrt(variance + self._likelihood.variance)
+
     def leave_one_out(self):
         """Log-probability of each label given all others, approximately.
 
@@ -274,8 +284,11 @@ class GaussianPosterior:
         factor, ridge = self._needed_factor(), self.space.ridge
         white = rng.standard_normal((n_draws, factor.rank))
         noise = self._fixed_point.gaussian.noise(
-            factor.coefficients(white), factor.outputs(white), ridge,
-            self._likelihood.copies * self.sites.tau, rng,
+            factor.coefficients(white),
+            factor.outputs(white),
+            ridge,
+            self._likelihood.copies * self.sites.tau,
+            rng,
         )
         coef = self.coef + noise
         outputs = outputs_of(self.space.rows, ridge, coef)

@@ -257,7 +257,9 @@ def _look(K, likelihood, sites):
         / (1 + sites.tau * variance)
     ) * np.sqrt(np.abs(marginal))  # fmt: skip
     change = float(np.max(np.where(proper, np.maximum(moved, shifted), np.inf)))
-    log_evidence = float(np.sum(likelihood.copies * log_z) + gaussian.log_ratio) if np.all(proper) else np.nan
+    log_evidence = (
+        float(np.sum(likelihood.copies * log_z) + gaussian.log_ratio) if np.all(proper) else np.nan
+    )
     return _Look(sites, gaussian, proposed, change, log_evidence)
 
 
@@ -300,9 +302,7 @@ def _combine(K, sites, copies):
         coef[many] -= moved
         R[many] += np.einsum("ij,ij->i", spread @ inverse, spread)
         log_ratio += few_log
-        mean[few], variance[few] = _cavities(
-            few_mean, few_covariance.diagonal(), tau[few], nu[few]
-        )
+        mean[few], variance[few] = _cavities(few_mean, few_covariance.diagonal(), tau[few], nu[few])
         log_ratio -= np.sum(_log_integral(mean[few], variance[few], tau[few], nu[few]))
     if np.any(R[many] <= 0):
         return None

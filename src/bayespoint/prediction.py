@@ -153,7 +153,9 @@ class PredictionMixin:
         """Log-probabilities of the classes, by each draw or averaged over draws."""
         blocks = [X[s : s + VOTE_BLOCK] for s in range(0, X.shape[0], VOTE_BLOCK)]
         votes = np.concatenate([self._votes(block, coef, average) for block in blocks], axis=-2)
-        noise = self._noise_ if self._decision_ == "vote" else 0.0
+        if self._decision_ == "calibrated":
+            votes = decisions.sharpen(votes, self._kappa_)
+        noise = self._noise_ if self._decision_ != "span_vote" else 0.0
         return decisions.combine_votes(votes, self._log_weight_, noise)
 
     def _votes(self, X, coef, average):

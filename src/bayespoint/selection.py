@@ -1,8 +1,11 @@
-"""Choosing width, bias, softness and label noise by the evidence, from the training data alone.
+"""Choosing width, bias, softness and label noise from the training data alone.
 
-The log evidence of expectation propagation, summed over the machines, and weak priors about where
-settings usually lie, are maximised by their gradient over the logarithms of the settings. Sites of
-one evaluation are the start of the next.
+By the evidence: the log evidence of expectation propagation, summed over the machines, and weak
+priors about where settings usually lie, are maximised by their gradient over the logarithms of the
+settings. By held-out labels: the log-probability of each label given all others, which expectation
+propagation has for nothing, with probabilities made as steep as suits them, is maximised without a
+gradient. Sites of one evaluation are the start of the next. For perceptrons, settings are compared
+by their errors on points left out.
 """
 
 from typing import Any, NamedTuple
@@ -11,9 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from bayespoint.decisions import label_odds
+from bayespoint.decisions import fit_steepness, label_odds
 from bayespoint.gaussian_sites import Likelihood, propagate
-from bayespoint.kernels import Kernel
 
 # Points that the evidence is computed of, at most; every class in proportion.
 EVIDENCE_POINTS = 500
@@ -37,6 +39,17 @@ MAX_STEPS = 25
 GRADIENT_TOLERANCE = 0.05
 VALUE_TOLERANCE = 1e-5
 
+# Held-out labels: starts of the search (logarithms of width, in units of "scale", and of softness),
+# sides of its first simplex, and how many settings are looked at.
+HELD_OUT_STARTS = {"gamma": (-2.0, -1.0, 0.0, 1.0), "softness": (np.log(0.03), 0.0)}
+SIMPLEX = {"gamma": 0.7, "softness": 1.0}
+HELD_OUT_STEPS = 24
+HELD_OUT_PRECISION = 0.05
+
+# Widths (in units of "scale") and softness that perceptrons are tried with.
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SOFTNESS = (0.1, 1.0, 10.0)
+
 
 class Settings(NamedTuple):
     """Of the model; those that are not chosen stay as they are."""
@@ -57,6 +70,69 @@ class Chosen(NamedTuple):
 
 class _TimeUpError(Exception):
     pass
+
+
+def choose_held_out(kernel, X, label, weight, settings, names, *, scale, noise=0.0, stop=None):
+    """Maximise the probability of labels held out over some of "gamma" and "softness".
+
+    Parameters as for `choose`; ``noise`` is the share of wrong labels.
+
+    Returns
+    -------
+    Chosen
+        With the log-probability of the held-out labels in the place of the evidence.
+    """
+    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop, noise)
+    grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
+    starts = np.stack([values.ravel() for values in grid], axis=-1)
+    try:
+        first = min(starts, key=search)
+        sides = np.diag([SIMPLEX[name] for name in names])
+        minimize(
+            search, first, method="Nelder-Mead",
+            options={
+                "initial_simplex": np.vstack([first, first + sides]), "maxfev": HELD_OUT_STEPS,
+                "xatol": HELD_OUT_PRECISION, "fatol": HELD_OUT_PRECISION,
+            },
+        )  # fmt: skip
+    except _TimeUpError:
+        pass
+    return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
+
+
+def choose_by_errors(errors, settings, names, *, scale, stop):
+    """Minimise ``errors(settings)`` over widths, then over softness.
+
+    Parameters
+    ----------
+    errors : callable
+        From `Settings` to the share of held-out labels that are wrong.
+    settings : Settings
+    names : sequence of str
+        Of "gamma" and "softness", which to choose.
+    scale : float
+        Unit of gamma.
+    stop : callable
+        Says when time is up.
+
+    Returns
+    -------
+    Settings
+    """
+    stages = {"gamma": [scale * width for width in WIDTHS], "softness": list(SOFTNESS)}
+    best, least = settings, np.inf
+    for name in (name for name in ("gamma", "softness") if name in names):
+        begun = best
+        for value in stages[name]:
+            if stop() and np.isfinite(least):
+                return best
+            candidate = begun._replace(**{name: value})
+            if np.isfinite(least) and candidate == best:
+                continue
+            found = errors(candidate)
+            if found < least:
+                best, least = candidate, found
+    return best
 
 
 def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
@@ -103,8 +179,8 @@ def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
     return Chosen(evidence.settings(evidence.best), evidence.best_value, evidence.n_evaluations)
 
 
-class _Evidence:
-    """Minus the log evidence, and the prior, with their gradient; remembers the best."""
+class _Search:
+    """What is known of the points, and the best settings so far."""
 
     def __init__(self, kernel, X, label, weight, settings, names, scale, stop):
         self.kernel, self.X, self.names, self.stop = kernel, X, list(names), stop
@@ -128,40 +204,29 @@ class _Evidence:
         numbers = {name: float(value) for name, value in chosen.items()}
         return self.fixed._replace(**numbers)
 
-    def __call__(self, point):
+    def _begin(self):
         if self.stop is not None and self.stop() and self.n_evaluations:
             raise _TimeUpError
-        settings = self.settings(point)
-        value, gradient = self._log_evidence(settings)
         self.n_evaluations += 1
+
+    def _loss(self, point, value):
+        """Minus value and log-prior, and the gradient of the latter; keeps the best point."""
         mean, deviation = np.array([PRIORS[name] for name in self.names]).T
         away = (point - mean) / deviation
         loss = -value + 0.5 * away @ away
         if not np.isfinite(loss):  # no distribution was found: as bad as labels at random
-            total = float(np.sum(np.broadcast_to(self.weight, self.own.shape)))
-            return total * np.log(2) + 0.5 * away @ away, away / deviation
-        if loss < self._least:
+            loss = float(np.sum(self.weight)) * len(self.own) * np.log(2) + 0.5 * away @ away
+        elif loss < self._least:
             self._least, self.best, self.best_value = loss, np.array(point), value
-        return loss, np.array([-gradient[name] for name in self.names]) + away / deviation
+        return loss, away / deviation
 
-    def _log_evidence(self, settings):
-        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
-        wanted = [name for name in ("gamma", "bias") if name in self.names]
-        K, changes = kernel.with_derivatives(self.X, wanted)
-        total, gradient = 0.0, dict.fromkeys(self.names, 0.0)
-        for machine, own in enumerate(self.own):
-            likelihood, noise_changes = self._likelihood(settings, own, K.diagonal())
-            found = propagate(K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE)
-            if not np.isfinite(found.log_evidence):
-                self.sites[machine] = None
-                return -np.inf, gradient
-            self.sites[machine] = found.sites
-            total += found.log_evidence
-            for name, value in self._gradient(
-                found, likelihood, settings, changes, noise_changes
-            ).items():
-                gradient[name] += value
-        return total, gradient
+    def _propagate(self, machine, K, settings):
+        """Fixed point of one machine, its likelihood, and how that changes with the rate."""
+        likelihood, changes = self._likelihood(settings, self.own[machine], K.diagonal())
+        found = propagate(K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE)
+        good = np.isfinite(found.log_evidence)
+        self.sites[machine] = found.sites if good else None
+        return (found if good else None), likelihood, changes
 
     def _likelihood(self, settings, own, diagonal):
         """Of one machine, with the changes of log-odds and log-rights by the logit of the rate."""
@@ -179,6 +244,57 @@ class _Evidence:
         with np.errstate(divide="ignore", invalid="ignore"):
             by_odds = np.where(rate > 0, -slope / (own_rate * (1 - own_rate)), 0.0)
         return likelihood, (sure * by_odds, -sure * slope / (1 - own_rate))
+
+
+class _HeldOut(_Search):
+    """Minus the log-probability of held-out labels, and the prior."""
+
+    def __init__(self, kernel, X, label, weight, settings, names, scale, stop, noise):
+        super().__init__(kernel, X, label, weight, settings, names, scale, stop)
+        self.noise = noise
+
+    def __call__(self, point):
+        self._begin()
+        return self._loss(point, self._log_probability(self.settings(point)))[0]
+
+    def _log_probability(self, settings):
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        K, _ = kernel.with_derivatives(self.X, ())
+        scores = []
+        for machine in range(len(self.own)):
+            found, likelihood, _ = self._propagate(machine, K, settings)
+            if found is None:
+                return -np.inf
+            cavity = found.gaussian.cavity_mean, found.gaussian.cavity_variance
+            scores.append(cavity[0] / np.sqrt(cavity[1] + likelihood.variance))
+        return fit_steepness(np.array(scores), self.label, self.weight, self.noise)[1]
+
+
+class _Evidence(_Search):
+    """Minus the log evidence, and the prior, with their gradient."""
+
+    def __call__(self, point):
+        self._begin()
+        value, gradient = self._log_evidence(self.settings(point))
+        loss, prior = self._loss(point, value)
+        if not np.isfinite(value):
+            return loss, prior
+        return loss, np.array([-gradient[name] for name in self.names]) + prior
+
+    def _log_evidence(self, settings):
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        wanted = [name for name in ("gamma", "bias") if name in self.names]
+        K, changes = kernel.with_derivatives(self.X, wanted)
+        total, gradient = 0.0, dict.fromkeys(self.names, 0.0)
+        for machine in range(len(self.own)):
+            found, likelihood, noise_changes = self._propagate(machine, K, settings)
+            if found is None:
+                return -np.inf, gradient
+            total += found.log_evidence
+            parts = self._gradient(found, likelihood, settings, changes, noise_changes)
+            for name, value in parts.items():
+                gradient[name] += value
+        return total, gradient
 
     def _gradient(self, found, likelihood, settings, changes, noise_changes):
         gaussian, copies = found.gaussian, likelihood.copies

@@ -18,8 +18,9 @@ NEGLIGIBLE_DEVIATION = 0.01
 SCALE_ROWS = 5000
 
 
-# The value of settings that are chosen from the training data.
+# Values of settings that are chosen from the training data: by the evidence, by labels held out.
 EVIDENCE = "evidence"
+HELD_OUT = "held-out"
 
 
 class NotAvailableError(NotImplementedError, ValueError):
@@ -45,19 +46,20 @@ def check_parameters(params):
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
     gamma = params["gamma"]
-    named = isinstance(gamma, str) and gamma in ("scale", EVIDENCE)
-    if not named and not _is_number(gamma, above=0):
+    known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT)
+    if not known and not _is_number(gamma, above=0):
         raise ValueError(
-            f"gamma must be a number > 0, 'scale' or 'evidence' (for SVC's 'auto' give "
+            f"gamma must be a number > 0, 'held-out', 'evidence' or 'scale' (for SVC's 'auto' give "
             f"1 / n_features); got {gamma!r}."
         )
     _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs", "ep"))
-    _check_choice(params, "decision", ("auto", "bayes_point", "vote", "span_vote"))
+    _check_choice(params, "decision", ("auto", "bayes_point", "vote", "calibrated", "span_vote"))
     _check_choice(params, "device", ("cpu", "auto"))
-    for name in ("softness", "bias"):
-        if not by_evidence(params[name]) and not _is_number(params[name], least=0):
+    for name, named in (("softness", (HELD_OUT, EVIDENCE)), ("bias", ("auto", EVIDENCE))):
+        value = params[name]
+        if not (isinstance(value, str) and value in named) and not _is_number(value, least=0):
             raise ValueError(
-                f"{name} must be a finite number >= 0 or 'evidence'; got {params[name]!r}."
+                f"{name} must be a finite number >= 0, {named[0]!r} or {named[1]!r}; got {value!r}."
             )
     for name in ("tol", "coef0"):
         check_number(name, params[name], least=0)
@@ -80,6 +82,11 @@ def check_parameters(params):
 def by_evidence(value):
     """Whether a setting is to be chosen by the evidence."""
     return isinstance(value, str) and value == EVIDENCE
+
+
+def by_held_out(value):
+    """Whether a setting is to be chosen by labels held out."""
+    return isinstance(value, str) and value == HELD_OUT
 
 
 def warn(message, category=UserWarning):
@@ -249,7 +256,7 @@ def warn_about_scales(X):
 def _instead(name):
     return {
         "device": "device='cpu' or 'auto'",
-        "gamma": "gamma='evidence', 'scale' or a number",
+        "gamma": "gamma='held-out', 'evidence', 'scale' or a number",
     }.get(name, f"a number for {name}")
 
 
