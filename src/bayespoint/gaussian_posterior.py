@@ -276,7 +276,8 @@ class GaussianPosterior:
         )
         coef = self.coef + noise
         outputs = outputs_of(self.space.rows, ridge, coef)
-        length = np.sqrt(np.einsum("ij,ij->i", coef, outputs))[:, None]
+        # In an orthonormal basis: products of large coefficients would lose all digits.
+        length = np.linalg.norm(factor.white(outputs), axis=1)[:, None]
         return coef / length, outputs / length
 
     @property

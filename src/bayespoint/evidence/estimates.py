@@ -64,8 +64,8 @@ class Evidence:
         What is known of the posterior's density.
     info : dict
         "bridge": ``levels`` (log-odds) and ``log_z``, the log evidence on them without
-        sum log(1 - q), ``drift`` (difference of the halves of the run, in standard errors). "tilting": ``largest_share`` of the weight on one
-        draw. "ep": ``posterior``.
+        sum log(1 - q), ``drift`` (difference of the halves of the run, in standard errors).
+        "tilting": ``largest_share`` of the weight on one draw. "ep": ``posterior``.
     """
 
     value: float
