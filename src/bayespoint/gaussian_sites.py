@@ -187,6 +187,7 @@ class FixedPoint(NamedTuple):
     change: float
     sweeps: int
     converged: bool
+    bounded: bool = False  # found in the second run only, with tau >= 0
 
 
 def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None):
@@ -217,7 +218,7 @@ def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None)
     tamer = _sweep(K, likelihood, None, (0.0, most), tol, max_sweeps, stop)
     worse = found.log_evidence > 0 or not np.isfinite(found.log_evidence)
     best = tamer if tamer.converged or worse or tamer.change < found.change else found
-    return best._replace(sweeps=found.sweeps + tamer.sweeps)
+    return best._replace(sweeps=found.sweeps + tamer.sweeps, bounded=best is tamer)
 
 
 def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop):
