@@ -45,8 +45,7 @@ BRIDGE_DRAWS = 200
 STATES_DRAWS = 40_000
 NESTED_DRAWS = 400
 
-REPETITIONS = 50
-PRIOR_DRAWS = 20_000_000
+TRUTH_DRAWS = 2_000_000
 
 EP_DRAWS = 12_000
 EP_TEST_POINTS = 300
@@ -124,8 +123,7 @@ def exact(_):
 def strong_correlations(m):
     print(f"\nEP at equal correlations, m = {m}, beside the exact integral")
     for rho in (0.5, 0.9, 0.99):
-        ratio = np.sqrt(rho / (1 - rho))
-        z = np.linspace(-10, 10, 200_001)
+        ratio, z = np.sqrt(rho / (1 - rho)), np.linspace(-10, 10, 200_001)
         truth = np.log(trapezoid(norm.pdf(z) * norm.cdf(ratio * z) ** m, z))
         ep = inference.expectation_propagation(of_gram(rho + (1 - rho) * np.eye(m)))
         print(f"correlation {rho:<5g} truth {truth:8.4f}   EP {ep.log_evidence:8.4f}   difference "
@@ -165,8 +163,7 @@ def by_states(space, seed):
     m = len(space)
     signed = of_gram(gram_of(space) * np.outer(space.y, space.y))
     shells = onion.sample_onion(signed, (0, m), STATES_DRAWS, random_state=seed, n_jobs=N_JOBS)
-    log_volume, errors = shells.log_volume[0], np.arange(m + 1)
-    q = METHOD_NOISE
+    log_volume, errors, q = shells.log_volume[0], np.arange(m + 1), METHOD_NOISE
     noisy = log_volume + errors * np.log(q) + (m - errors) * np.log1p(-q)
     return [log_volume[0], logsumexp(noisy)]
 
@@ -211,23 +208,27 @@ def methods(n_runs):
 
 
 def moons_case():
-    """Twenty points and noisy labels; the evidence by averaging over the prior."""
+    """Twenty points and noisy labels; the evidence by drawing one margin after the other."""
     X, y = make_moons(20, noise=0.2, random_state=0)
-    y, q = np.where(y == 1, 1, -1), 0.1
-    K = rbf_kernel(X, gamma=2.0)
-    L, rng, total = np.linalg.cholesky(K + 1e-10 * np.eye(20)), np.random.default_rng(0), 0.0
-    for _ in range(100):
-        outputs = rng.standard_normal((PRIOR_DRAWS // 100, 20)) @ L.T
-        errors = np.sum(outputs * y < 0, axis=1)
-        total += np.sum(q**errors * (1 - q) ** (20 - errors))
-    return Case("moons, m = 20, q = 0.1", VersionSpace(K, y), q, np.log(total / PRIOR_DRAWS))
+    space, q, n = VersionSpace(rbf_kernel(X, gamma=2.0), 2.0 * y - 1), 0.1, TRUTH_DRAWS
+    L = np.linalg.cholesky(gram_of(space) * np.outer(space.y, space.y))
+    rng, x, weight = np.random.default_rng(0), np.empty((20, n)), np.ones(n)
+    for k in range(20):
+        wrong, u = norm.cdf(-(L[k, :k] @ x[:k]) / L[k, k]), rng.random(n)
+        each = 1 - q - (1 - 2 * q) * wrong
+        right = rng.random(n) < (1 - q) * (1 - wrong) / each
+        x[k] = norm.ppf(np.where(right, wrong + u * (1 - wrong), u * wrong))
+        weight *= each
+    truth, error = np.log(weight.mean()), stderr(weight) / weight.mean()
+    return Case(f"moons, q = 0.1 ({error:.4f})", space, q, truth)
 
 
 def repeat(n_runs):
-    n_runs = n_runs or REPETITIONS
+    n_runs = n_runs or 50
     print(f"\n{n_runs} repetitions; ratio: standard deviation of the values / root mean square of "
-          f"the stated errors (0.7 to 1.3);\nz: mean of (value - truth) / stated error "
-          f"(0 +- {1 / np.sqrt(n_runs):.2f})")  # fmt: skip
+          f"the stated errors (0.7 to 1.3);\nz: mean of (value - truth) / stated error (0 +- "
+          f"{n_runs**-0.5:.2f}); in brackets the standard error of the truth, where it is "
+          f"sampled")  # fmt: skip
     print(f"{'case':26}{'method':>9}{'truth':>10}{'mean':>10}{'deviation':>11}{'stated':>9}"
           f"{'ratio':>7}{'z':>7}{'largest |z|':>13}")  # fmt: skip
     small = Case("correlation 1/2, m = 10", equicorrelated(10).space, truth=-np.log(11))

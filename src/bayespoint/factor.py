@@ -7,7 +7,7 @@ points, and K b = F x for coefficients b with Fᵀ b = x.
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bayespoint.gram import all_rows
 from bayespoint.threads import Threads
@@ -159,7 +159,12 @@ class Factor:
 
     def whitener(self):
         """Matrix P with kᵀ K⁺ k = ||P k||² for the kernel values k of a new point."""
-        return self.coefficients(np.eye(self.rank))
+        if self._all is not self._lower:
+            return self.coefficients(np.eye(self.rank))
+        # Of full rank: half the work. Above the diagonal the factor holds what was there before.
+        inverse = np.tril(dtrtri(self._lower.T, lower=0)[0].T)
+        inverse /= self._length
+        return inverse
 
 
 def factorise(rows, softness, threads, stop=None):

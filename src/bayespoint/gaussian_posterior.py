@@ -28,6 +28,9 @@ class GaussianPosterior:
         Largest change that one more sweep would make: of the mean of an output, in its standard
         deviations, or of its variance, as a share.
     sweeps : int
+    bounded : bool
+        Whether sites came to rest only with tau >= 0, which labels that may be wrong need not have:
+        less precise.
     sites : Sites
         What another run with ``start=`` begins with: ``tau`` and ``nu``, (m,) each.
 
@@ -55,6 +58,7 @@ class GaussianPosterior:
         self.converged = fixed_point.converged
         self.change = fixed_point.change
         self.sweeps = fixed_point.sweeps
+        self.bounded = fixed_point.bounded
         self.sites = fixed_point.sites
 
     def __repr__(self):
@@ -292,7 +296,8 @@ class GaussianPosterior:
         )
         coef = self.coef + noise
         outputs = outputs_of(self.space.rows, ridge, coef)
-        length = np.sqrt(np.einsum("ij,ij->i", coef, outputs))[:, None]
+        # In an orthonormal basis: products of large coefficients would lose all digits.
+        length = np.linalg.norm(factor.white(outputs), axis=1)[:, None]
         return coef / length, outputs / length
 
     @property
@@ -324,6 +329,12 @@ def warn_if_moving(posterior, problem=""):
             f"expectation propagation{problem} did not converge in {posterior.sweeps} sweeps: "
             f"one more would change outputs by {posterior.change:.2g} standard deviations. Raise "
             f"max_sweeps or max_time, set softness > 0, or use the billiard.",
+            ConvergenceWarning,
+        )
+    elif posterior.bounded:
+        warn(
+            f"expectation propagation{problem} came to rest only with its sites bounded, and is "
+            f"less precise than otherwise. Raise softness, lower label_noise, or use the billiard.",
             ConvergenceWarning,
         )
 

@@ -13,7 +13,8 @@ has variance 1/R_ii - 1/tau_i and mean nu_i/tau_i - a_i/R_ii, where a = R T^-1 n
 coefficients of the mean, f = K a. R_ii and a come without cancellation from the Cholesky factor of
 B = I + T^1/2 K T^1/2, m³/3 operations, and the diagonal of B^-1, as many. All sites change at once.
 Labels that may be wrong can make tau_i negative; these few sites are added to the others by a
-low-rank step (`_add_few`).
+low-rank step (`_add_few`). Where sites do not come to rest, a second run keeps tau_i >= 0: sites at
+the bound give the mean alone.
 """
 
 from typing import NamedTuple
@@ -34,6 +35,13 @@ LEAST_SHARE = 1e-12
 # grows again by this factor while all goes well.
 LEAST_DAMPING = 0.02
 DAMPING_GROWTH = 1.3
+
+# Largest tau_i K_ii: a label that knows its output to a ten-thousandth of what it was before.
+# Contradictions without softness, which nothing can satisfy, would make it infinite.
+MOST_KNOWN = 1e8
+
+# A probability has no logarithm above 0; EP's may exceed it a little.
+MOST_EVIDENCE = 1.0
 
 _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
@@ -181,6 +189,7 @@ class FixedPoint(NamedTuple):
     change: float
     sweeps: int
     converged: bool
+    bounded: bool = False  # found in the second run only, with tau >= 0
 
 
 def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None):
@@ -203,18 +212,32 @@ def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None)
     -------
     FixedPoint
     """
-    current = None if start is None else _look(K, likelihood, start)
+    most = MOST_KNOWN / K.diagonal()
+    found = _sweep(K, likelihood, start, (-np.inf, most), tol, max_sweeps, stop)
+    if found.converged or not np.any(np.isfinite(likelihood.odds)):
+        return found
+    # Labels that may be wrong can lead sites astray; those that take nothing away are tamer.
+    tamer = _sweep(K, likelihood, None, (0.0, most), tol, max_sweeps, stop)
+    worse = found.log_evidence > 0 or not np.isfinite(found.log_evidence)
+    best = tamer if tamer.converged or worse or tamer.change < found.change else found
+    return best._replace(sweeps=found.sweeps + tamer.sweeps, bounded=best is tamer)
+
+
+def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop):
+    """Return the `FixedPoint` of sites whose tau is within bounds."""
+    current = None if start is None else _look(K, likelihood, start, bounds)
     if current is None:  # the prior is the cavity of each point whose neighbours say nothing
         mean, variance = np.zeros(len(K)), K.diagonal().copy()
-        current = _look(K, likelihood, _next_sites(likelihood, mean, variance)[0])
+        first, _ = _next_sites(likelihood, mean, variance, bounds)
+        current = _look(K, likelihood, first, bounds)
     damping, sweeps = 1.0, 1
     while current.change > tol and sweeps < max_sweeps and not (stop is not None and stop()):
         sites = Sites(*(
             old + damping * (new - old)
             for old, new in zip(current.sites, current.proposed, strict=True)
         ))  # fmt: skip
-        moved, sweeps = _look(K, likelihood, sites), sweeps + 1
-        if moved is None:  # no Gaussian at all: not so far
+        moved, sweeps = _look(K, likelihood, sites, bounds), sweeps + 1
+        if moved is None or moved.log_evidence > MOST_EVIDENCE:  # no distribution: not so far
             damping /= 2
             if damping < LEAST_DAMPING / 100:
                 break
@@ -238,7 +261,7 @@ class _Look(NamedTuple):
     log_evidence: float
 
 
-def _look(K, likelihood, sites):
+def _look(K, likelihood, sites, bounds):
     """Where sites are, and where they want to be; None where they are no distribution."""
     gaussian = _combine(K, sites, likelihood.copies)
     if gaussian is None:
@@ -246,7 +269,8 @@ def _look(K, likelihood, sites):
     mean, variance = gaussian.cavity_mean, gaussian.cavity_variance
     # Without its own site a point may have no distribution, if others are negative: it waits.
     proper = variance > 0
-    proposed, log_z = _next_sites(likelihood, mean, np.where(proper, variance, K.diagonal()))
+    usable = np.where(proper, variance, K.diagonal())
+    proposed, log_z = _next_sites(likelihood, mean, usable, bounds)
     proposed = Sites(
         *(np.where(proper, new, old) for new, old in zip(proposed, sites, strict=True))
     )
@@ -263,11 +287,17 @@ def _look(K, likelihood, sites):
     return _Look(sites, gaussian, proposed, change, log_evidence)
 
 
-def _next_sites(likelihood, mean, variance):
-    """Sites that give the moments the labels would give, and logs of the labels' probabilities."""
+def _next_sites(likelihood, mean, variance, bounds):
+    """Sites that give the moments the labels would give, and logs of the labels' probabilities.
+
+    Where tau would be out of bounds, only the mean is given.
+    """
     log_z, slope, curvature = likelihood.moments(mean, variance)
     share = np.maximum(1 + variance * curvature, LEAST_SHARE)
-    return Sites(-curvature / share, (slope - mean * curvature) / share), log_z
+    wanted = -curvature / share
+    tau = np.clip(wanted, *bounds)
+    nu = (slope - mean * curvature) / share
+    return Sites(tau, np.where(tau == wanted, nu, slope + tau * (mean + variance * slope))), log_z
 
 
 def _combine(K, sites, copies):
