@@ -47,7 +47,7 @@ HELD_OUT_STEPS = 24
 HELD_OUT_PRECISION = 0.05
 
 # Widths (in units of "scale") and softness that perceptrons are tried with.
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0)
 SOFTNESS = (0.1, 1.0, 10.0)
 
 
@@ -100,7 +100,7 @@ def choose_held_out(kernel, X, label, weight, settings, names, *, scale, noise=0
     return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
 
 
-def choose_by_errors(errors, settings, names, *, scale, stop):
+def choose_by_errors(errors, settings, names, *, scale, slack, stop):
     """Minimise ``errors(settings)`` over widths, then over softness.
 
     Parameters
@@ -112,6 +112,8 @@ def choose_by_errors(errors, settings, names, *, scale, stop):
         Of "gamma" and "softness", which to choose.
     scale : float
         Unit of gamma.
+    slack : float
+        The narrowest width is taken that makes at most so many errors more than the best.
     stop : callable
         Says when time is up.
 
@@ -119,16 +121,21 @@ def choose_by_errors(errors, settings, names, *, scale, stop):
     -------
     Settings
     """
-    stages = {"gamma": [scale * width for width in WIDTHS], "softness": list(SOFTNESS)}
     best, least = settings, np.inf
-    for name in (name for name in ("gamma", "softness") if name in names):
-        begun = best
-        for value in stages[name]:
-            if stop() and np.isfinite(least):
-                return best
-            candidate = begun._replace(**{name: value})
-            if np.isfinite(least) and candidate == best:
+    if "gamma" in names:
+        tried = []
+        for width in WIDTHS:
+            if stop() and tried:
+                break
+            candidate = settings._replace(gamma=scale * width)
+            tried.append((errors(candidate), candidate))
+        least = min(error for error, _ in tried)
+        best = [candidate for error, candidate in tried if error <= least + slack][-1]
+    if "softness" in names:
+        for value in SOFTNESS:
+            if np.isfinite(least) and (stop() or value == best.softness):
                 continue
+            candidate = best._replace(softness=value)
             found = errors(candidate)
             if found < least:
                 best, least = candidate, found

@@ -25,7 +25,11 @@ CHOOSING_SHARE = 0.3
 
 # Softness while it is not chosen yet, and draws of perceptrons that are tried.
 FIRST_SOFTNESS = 0.1
-TRIED_DRAWS = 5
+TRIED_DRAWS = 10
+
+# Share of errors, times the square root of the number of points, that tells widths apart: half a
+# standard error where one label in twenty is wrong.
+SLACK = 0.5 * np.sqrt(0.05 * 0.95)
 
 # EP is chosen where its sweeps, those of the search for settings included, take at most so many
 # operations: some seconds.
@@ -148,9 +152,13 @@ class SettlingMixin:
             outputs = self._held_out_outputs(problem, label, TRIED_DRAWS, budget)
             return float(np.average(winners(outputs) != label, weights=weight))
 
+        # More points, as the fit will have, favour narrower kernels: among widths that can hardly
+        # be told apart by so few, the narrowest.
+        few = len(chosen) < len(points.label)
         best = choose_by_errors(
-            errors, self._settings_now(), names, scale=scale, stop=self._late(budget)
-        )
+            errors, self._settings_now(), names, scale=scale,
+            slack=SLACK / np.sqrt(len(chosen)) if few else 0.0, stop=self._late(budget),
+        )  # fmt: skip
         self._take(best, names)
 
     def _settings_now(self):
