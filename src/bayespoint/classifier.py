@@ -76,7 +76,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
         expectation propagation, a Gaussian approximation of the posterior in closed form, with
-        ``log_evidence_``; the memory of the billiard and an m × m matrix a class. "auto":
+        ``log_evidence_``; for votes it needs six m × m matrices, and two more a class. "auto":
         billiard with label noise, else perceptron; ``inference_reason_`` says why.
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
@@ -144,7 +144,8 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     n_draws_ : int
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
-        What EP tells: ``sweeps``, ``converged``, ``change`` and ``log_evidence`` of each machine.
+        What EP tells of each machine: ``sweeps``, ``converged``, ``bounded``, ``change`` and
+        ``log_evidence``.
         What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
         margin and of the number of training errors, the worse of them, for each machine),
         ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``,
@@ -256,6 +257,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     def _fit(self, X, y, sample_weight):
         """Fit, and return whether Ctrl-C cut it short."""
         check_parameters(self._checked_parameters())
+        self.__dict__.pop("log_evidence_", None)  # of an earlier fit
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
         distinct, points = self._training_points(X, y, sample_weight)

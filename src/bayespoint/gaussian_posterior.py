@@ -9,6 +9,9 @@ from bayespoint.gram import outputs_of
 from bayespoint.posterior import IMPOSSIBLE, Posterior, numbers
 from bayespoint.validation import check_positive_integer, check_seed, entropy_of, warn
 
+# A squared length that is this share of the sizes of its terms has lost most of its digits.
+CANCELLED = 1e-8
+
 
 class GaussianPosterior:
     """Gaussian distribution of classifiers w = sum_j a_j phi(x_j) + what lies outside the span.
@@ -76,7 +79,12 @@ class GaussianPosterior:
         -------
         ndarray of shape (m,)
         """
-        return self.coef / self.space.norm(self.coef)
+        outputs = self.space.outputs(self.coef)
+        squared = self.coef @ outputs
+        # Large coefficients of a singular Gram matrix cancel: then in an orthonormal basis.
+        if not squared > CANCELLED * (np.abs(self.coef) @ np.abs(outputs)):
+            squared = np.sum(self._needed_factor().white(outputs[None]) ** 2)
+        return self.coef / (np.sqrt(squared) or 1.0)
 
     def marginals(self):
         """Mean and variance of the outputs at the training points, softness aside.
@@ -209,14 +217,18 @@ class GaussianPosterior:
         known = np.trace(left)
         left *= -1.0
         left[np.diag_indices_from(left)] += 1.0
-        divergence = 0.5 * (mean @ self.coef - known - np.linalg.slogdet(left)[1])
+        sign, log_share = np.linalg.slogdet(left)
+        # Sites that have not come to rest may be no distribution of softened outputs.
+        divergence = 0.5 * (mean @ self.coef - known - log_share) if sign > 0 else np.inf
         error = _probability(-self.space.y * mean, np.maximum(variance, 0.0))
         return float(divergence), float(np.mean(error))
 
     def gradient(self, derivatives=None):
         """Gradient of the log evidence in the settings of the model.
 
-        At a fixed point sites need not be followed: their own gradient is zero.
+        At a fixed point sites need not be followed: their own gradient is zero. Where there is
+        none (``converged`` is False) or sites are ``bounded``, it is not the gradient, and a
+        warning says so.
 
         Parameters
         ----------
@@ -231,6 +243,12 @@ class GaussianPosterior:
             softness; ``logit_noise`` where there is label noise, for a shift of the logits of all
             rates that are not zero.
         """
+        if self.bounded or not self.converged:
+            warn(
+                "the gradient of the log evidence is that at a fixed point, which these sites are "
+                "not: they did not converge, or were bounded.",
+                ConvergenceWarning,
+            )
         cavity, softness = self._cavity, self.space.softness
         by_variance = self._likelihood.variance_slope(*cavity)
         by_variance = self._likelihood.copies * by_variance
@@ -314,12 +332,12 @@ class GaussianPosterior:
 
 def closed_form(posteriors):
     """What latent means and variances of new points need of several posteriors, as plain arrays."""
-    reducers = [posterior.reducer() for posterior in posteriors]
-    return {
-        "mean": np.array([posterior.coef for posterior in posteriors]),
-        "reducer": np.array([matrix for matrix, _ in reducers]),
-        "sign": np.array([sign for _, sign in reducers]),
-    }
+    n, m = len(posteriors), len(posteriors[0].coef)
+    found = {"mean": np.empty((n, m)), "reducer": np.empty((n, m, m)), "sign": np.empty((n, m))}
+    for i, posterior in enumerate(posteriors):
+        found["mean"][i] = posterior.coef
+        found["reducer"][i], found["sign"][i] = posterior.reducer()
+    return found
 
 
 def warn_if_moving(posterior, problem=""):
@@ -328,7 +346,7 @@ def warn_if_moving(posterior, problem=""):
         warn(
             f"expectation propagation{problem} did not converge in {posterior.sweeps} sweeps: "
             f"one more would change outputs by {posterior.change:.2g} standard deviations. Raise "
-            f"max_sweeps or max_time, set softness > 0, or use the billiard.",
+            f"max_time where it is set, raise softness, or use the billiard.",
             ConvergenceWarning,
         )
     elif posterior.bounded:

@@ -40,8 +40,11 @@ DAMPING_GROWTH = 1.3
 # Contradictions without softness, which nothing can satisfy, would make it infinite.
 MOST_KNOWN = 1e8
 
-# A probability has no logarithm above 0; EP's may exceed it a little.
-MOST_EVIDENCE = 1.0
+# A probability has no logarithm above 0, and by symmetry that of labels is far below.
+MOST_EVIDENCE = 0.0
+
+# Labels less probable than this are wrong, if they can be.
+LEAST_PROBABILITY = 1e-290
 
 _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
@@ -90,10 +93,14 @@ class Likelihood(NamedTuple):
         total = variance + self.variance
         z, h = self.y * mean / np.sqrt(variance), self.y * mean / np.sqrt(total)
         # That y f < 0 and yet softness makes it positive: a wedge of the plane (Owen's T).
-        turned = 0.5 * (ndtr(-z) - ndtr(-h)) + owens_t(h, np.sqrt(self.variance / variance))
+        between = np.where(h < 0, ndtr(h) - ndtr(z), ndtr(-z) - ndtr(-h))
+        turned = np.maximum(0.5 * between + owens_t(h, np.sqrt(self.variance / variance)), 0.0)
         rho = np.exp(-self.odds)
-        joint = rho * ndtr(-z) + (1 - rho) * np.maximum(turned, 0.0)
-        return np.clip(joint / np.exp(self._log_mean(h)[0]), 0.0, 1.0)
+        probability = np.exp(self._log_mean(h)[0])
+        hardly = probability < LEAST_PROBABILITY  # what else explains the label?
+        joint = (rho * ndtr(-z) + (1 - rho) * turned) / np.where(hardly, 1.0, probability)
+        explained = (self.variance > 0) | (rho > 0)
+        return np.clip(np.where(hardly, explained.astype(float), joint), 0.0, 1.0)
 
 
 class Sites(NamedTuple):
@@ -134,8 +141,10 @@ class Gaussian(NamedTuple):
 
     def inverse_matrix(self):
         """Return the matrix R."""
-        upper, _ = dpotri(self.lower.T, lower=0)
-        block = np.triu(upper) + np.triu(upper, 1).T
+        block = np.zeros((0, 0))
+        if len(self.many):
+            upper, _ = dpotri(self.lower.T, lower=0)
+            block = np.triu(upper) + np.triu(upper, 1).T
         block *= self.root
         block *= self.root[:, None]
         if not len(self.few):

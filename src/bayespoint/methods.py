@@ -292,8 +292,8 @@ class Propagation:
 
     @staticmethod
     def needed_bytes(n_points, itemsize, n_voting):
-        """All rows, the Gram matrix, two factors; and for votes, a matrix a machine."""
-        return n_points**2 * (itemsize + 8 * (3 + n_voting))
+        """All rows, the Gram matrix, factor, inverse, two for work, and two a voting machine."""
+        return n_points**2 * (itemsize + 8 * (5 + 2 * n_voting))
 
     @classmethod
     def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
@@ -301,8 +301,12 @@ class Propagation:
         softness = problem.softness / problem.weight
         factor = factorise(problem.rows, softness, threads, lambda: budget.interrupted)
         gaussians = cls._gaussians(problem, tol, held, budget, factor)
-        for name, gaussian in zip(problem.names, gaussians, strict=True):
-            if not budget.interrupted:
+        if not budget.interrupted:
+            find = conflict_check(problem.space, problem.points, problem.names)
+            for machine, (name, gaussian) in enumerate(zip(problem.names, gaussians, strict=True)):
+                sure = not problem.softness and np.all(np.isinf(problem.odds[machine]))
+                if sure and not gaussian.converged and not budget.spent():
+                    find(machine, np.abs(gaussian.coef))
                 warn_if_moving(gaussian, name)
         coef, norms = [], []
         for machine, gaussian in enumerate(gaussians):
@@ -312,7 +316,7 @@ class Propagation:
             norms.append(np.sqrt(draws.mean(axis=0) @ outputs.mean(axis=0)))
         each = {
             name: np.array([getattr(gaussian, name) for gaussian in gaussians])
-            for name in ("sweeps", "converged", "change", "log_evidence")
+            for name in ("sweeps", "converged", "bounded", "change", "log_evidence")
         }
         return {
             "coef": coef,

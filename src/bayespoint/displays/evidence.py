@@ -249,7 +249,8 @@ def _fit_all(clf, X, y, sample_weight, gammas, softnesses):
                 warnings.simplefilter("always")
                 clf.fit(X, y, sample_weight)
             values[i, j] = clf.log_evidence_
-            converged[i, j] = np.all(clf.diagnostics_["converged"])
+            found = clf.diagnostics_
+            converged[i, j] = np.all(found["converged"] & ~found["bounded"])
             told |= {
                 (str(warning.message), warning.category): None for warning in caught
                 if not issubclass(warning.category, ConvergenceWarning)

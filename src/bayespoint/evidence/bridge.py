@@ -8,6 +8,7 @@ come back to level 0, where they forget where they were. All draws together give
 leaving out one of them at a time (the jackknife) tells the error.
 """
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -114,9 +115,11 @@ def draw_ladders(space, odds, factor, n_ladders, n_draws, entropy, budget, threa
         levels, start = _grown(space, odds, factor, n_ladders, entropy, budget, threads)
     ladders = _Ladders(space, odds, factor, levels, start, entropy, 0)
     seen: list = []
-    n_steps, burn_in = -(-n_draws // EXCHANGE), BURN_IN // EXCHANGE
+    n_steps, burn_in = max(2, -(-n_draws // EXCHANGE)), BURN_IN // EXCHANGE
     for step in range(burn_in + n_steps):
-        drawn = ladders.step(budget, threads)
+        # Two steps that count are made whatever the time.
+        with budget.unlimited() if len(seen) < 2 else nullcontext():
+            drawn = ladders.step(budget, threads)
         if drawn is None:
             break
         if step >= burn_in:
@@ -125,8 +128,8 @@ def draw_ladders(space, odds, factor, n_ladders, n_draws, entropy, budget, threa
         detail = f"steps of {ladders.level.size} balls,"
         budget.show(step + 1, burn_in + n_steps, detail)
     budget.close()
-    if len(seen) < 2:
-        raise ValueError("the time was up before the first draws; raise max_time.")
+    if budget.interrupted:
+        raise KeyboardInterrupt
     return _counted(ladders.group_odds, ladders.levels, seen)
 
 
@@ -180,7 +183,7 @@ def _multistate(log_density, log_counts, log_sizes):
             break
         hessian = np.diag(counted.sum(axis=1)) - counted @ share.T
         move = np.linalg.lstsq(hessian, gap, rcond=1e-12)[0]
-        log_z += move * min(1.0, 1.0 / np.max(np.abs(move)))
+        log_z += move / max(1.0, np.max(np.abs(move)))
     return log_z
 
 
@@ -212,8 +215,8 @@ def _grown(space, odds, factor, n_ladders, entropy, budget, threads):
         if reached >= max(largest, LARGEST_ODDS):
             raise ValueError(
                 "found no classifier that agrees with all labels that are sure: their evidence "
-                "is zero, or too small to be sampled. Set softness > 0, or label_noise > 0 for all "
-                "points."
+                "is zero, or too small to be sampled this way. Try method='tilting', or set "
+                "softness > 0 or label_noise > 0 for all points."
             )
         deviation = np.std(errors[:, ladders.group_odds > reached].sum(axis=1))
         reached += min(SPACING / max(deviation, 1e-3), LARGEST_STEP)

@@ -16,14 +16,15 @@ BATCH_NUMBERS = 4_000_000
 _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def log_orthant_batches(G, n_draws, rng, budget):
+def log_orthant_batches(G, n_draws, n_least, rng, budget):
     """Log-weights of independent draws, whose mean weight is P(d > 0) for d ~ N(0, G).
 
     Parameters
     ----------
     G : ndarray of shape (m, m)
         Positive definite.
-    n_draws : int
+    n_draws, n_least : int
+        Number of draws, and how many are made whatever the time.
     rng : Generator
     budget : Budget
 
@@ -35,11 +36,11 @@ def log_orthant_batches(G, n_draws, rng, budget):
     L = _ordered_factor(G)
     below = L / L.diagonal()[:, None]
     below[np.diag_indices_from(below)] = 0.0
-    tilt = _saddle_point(below)
+    tilt = _saddle_point(below, budget)
     size = max(1, min(n_draws, BATCH_NUMBERS // len(G)))
     parts: list = []
     done = 0
-    while done < n_draws and (not parts or not budget.spent()):
+    while done < n_draws and (done < n_least or not budget.spent()):
         parts.append(_log_weights(below, tilt, min(size, n_draws - done), rng))
         done += len(parts[-1])
         budget.show(done, n_draws, "draws,")
@@ -51,7 +52,7 @@ def _ordered_factor(G):
     """Cholesky factor with the margins in order: the least probable one next, given the others."""
     m = len(G)
     G, L = G.copy(), np.zeros((m, m))
-    order, mean_x = np.arange(m), np.zeros(m)
+    mean_x = np.zeros(m)
     for k in range(m):
         left = slice(k, m)
         variance = G.diagonal()[left] - np.sum(L[left, :k] ** 2, axis=1)
@@ -61,7 +62,6 @@ def _ordered_factor(G):
         for matrix in (G, L):
             matrix[[k, best]] = matrix[[best, k]]
         G[:, [k, best]] = G[:, [best, k]]
-        order[[k, best]] = order[[best, k]]
         L[k, k] = np.sqrt(variance[best - k])
         L[k + 1 :, k] = (G[k + 1 :, k] - L[k + 1 :, :k] @ L[k, :k]) / L[k, k]
         bound = bound[best - k]
@@ -69,7 +69,7 @@ def _ordered_factor(G):
     return L
 
 
-def _saddle_point(below):
+def _saddle_point(below, budget):
     """Shifts mu at the saddle point of the log-weight psi(x, mu): least in mu, largest in x."""
     m = len(below)
     if m == 1:
@@ -77,6 +77,8 @@ def _saddle_point(below):
     free = slice(0, m - 1)
 
     def gradient(point):
+        if budget.interrupted:
+            raise KeyboardInterrupt
         x, mu = np.append(point[: m - 1], 0.0), np.append(point[m - 1 :], 0.0)
         bound = -below @ x - mu
         hazard = np.exp(-0.5 * bound**2 - _LOG_ROOT_2PI - log_ndtr(-bound))
@@ -85,15 +87,16 @@ def _saddle_point(below):
         slope = hazard * (hazard - bound)  # of the hazard in the bound
         weighted = slope[:, None] * below
         jacobian = np.block([
-            [-(below.T @ weighted)[free, free], (weighted.T - np.eye(m))[free, free]],
+            [-(below.T @ weighted)[free, free], -(weighted.T + np.eye(m))[free, free]],
             [(-weighted - np.eye(m))[free, free], np.diag(1 - slope)[free, free]],
         ])  # fmt: skip
-        jacobian[: m - 1, m - 1 :] = -np.eye(m - 1) - weighted.T[free, free]
         return np.append(by_x[free], by_mu[free]), jacobian
 
     found = root(gradient, np.zeros(2 * (m - 1)), jac=True, method="hybr")
     if not found.success:
         found = root(gradient, found.x, jac=True, method="lm")
+    if not np.all(np.isfinite(found.x)):  # any tilt is right; none is the plainest
+        return np.zeros(m)
     return np.append(found.x[m - 1 :], 0.0)
 
 
