@@ -58,17 +58,22 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"} or callable, default="rbf"
         A callable ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it
         is called from several threads.
-    gamma : float or "scale", default="scale"
-        Kernel width; "scale" is ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
-        ("evidence" is not available yet.)
+    gamma : float or {"held-out", "evidence", "scale"}, default="held-out"
+        Kernel width. "held-out": chosen from the training data by labels left out; with EP (and for
+        billiard and Gibbs sampler) by the probability of each label given all others, on at most
+        500 points drawn in proportion to the classes; for perceptrons by errors out of five folds,
+        on at most 2,000. "evidence": by the probability of all labels (of EP, on at most 500
+        points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`. Without effect
+        where the kernel has no width.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0
         Constant of the "poly" kernel.
     normalize_kernel : bool, default=True
         Make all points unit vectors in feature space.
-    bias : float, default=1.0
-        Variance of a bias weight, added to the kernel before normalisation; 0 for none.
+    bias : float or {"auto", "evidence"}, default="auto"
+        Variance of a bias weight, added to the kernel before normalisation; 0 for none. "auto": 1,
+        but 0 for "rbf" and "laplacian" with more than two classes.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
         training errors on the points in a new random order. "billiard": exact draws of the
@@ -76,29 +81,32 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
         expectation propagation, a Gaussian approximation of the posterior in closed form, with
-        ``log_evidence_``; for votes it needs six m × m matrices, and two more a class. "auto":
-        billiard with label noise, else perceptron; ``inference_reason_`` says why.
+        ``log_evidence_``; for votes it needs six m × m matrices, and two more a class. "auto": EP
+        where its sweeps take some seconds at most (up to about 2,600 points of two classes, 700 of
+        ten), else billiard with label noise, else perceptron; ``inference_reason_`` says why.
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
-    softness : float, default=0.1
+    softness : float or {"held-out", "evidence"}, default="held-out"
         Soft boundaries: the diagonal of the training Gram matrix is multiplied by
         ``1 + softness``. With 0 every draw has no training error, and data that cannot be
-        separated are an error. ("evidence" is not available yet.)
-    label_noise : float, array-like of shape (n_classes,) or dict, default=0.0
+        separated are an error. "held-out" and "evidence" as for ``gamma``.
+    label_noise : float, array-like of shape (n_classes,), dict or "evidence", default=0.0
         Probability that a training label is wrong, in [0, 0.5): one rate, one for each class in
         the order of ``classes_``, or by label (0 for labels not named). A wrong label is taken to
         be any of the other classes, equally likely. The rate q_k of class k belongs to the
         *label* k, not to the true class: for two classes q_k / (1 - q_k) is how often points of
-        the other class are labelled k over how often points of class k are. ("evidence" is not
-        available yet.)
-    decision : {"auto", "bayes_point", "vote", "span_vote"}, default="auto"
+        the other class are labelled k over how often points of class k are. "evidence": one rate,
+        as for ``gamma``.
+    decision : {"auto", "bayes_point", "vote", "calibrated", "span_vote"}, default="auto"
         "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
         probability over the draws, what the training points leave open, softness and the mean
         rate of label noise included; it needs four m × m matrices within ``cache_size``.
         "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
-        from them it is too sure. "auto" is "vote" for billiard, Gibbs sampler and EP (which has
-        the probability in closed form), "bayes_point" for perceptrons.
+        from them it is too sure. "calibrated" (EP only) is the vote, made as much steeper or flatter
+        as suits the labels left out. "auto" is "vote" for billiard, Gibbs sampler and EP (which has
+        the probability in closed form), "bayes_point" for perceptrons, and "calibrated" where
+        ``inference="auto"`` takes EP.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -135,7 +143,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
         softened metric, phi being the feature map of the kernel with bias and normalisation.
-    gamma_, softness_ : float
+    gamma_, bias_, softness_ : float
         Values used.
     label_noise_ : float or ndarray of shape (n_classes,)
         Rates used.
@@ -156,8 +164,9 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         Posterior probability that each training label is wrong, after a fit with the billiard,
         the Gibbs sampler or EP, as with ``label_noise`` > 0.
     log_evidence_ : float
-        With ``inference="ep"``: approximate logarithm of the probability of the labels, summed
-        over the machines. Larger for settings that fit better.
+        With EP: approximate logarithm of the probability of the labels, summed over the machines.
+        Larger for settings that fit better. With "evidence" and another method: that of the points
+        that settings were chosen with.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has string column names.
@@ -165,9 +174,10 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     Notes
     -----
     Weights: a weight w means w copies of a point. Equal points with equal labels are merged
-    first, so without label noise weights > 0 change only the scale of `gamma` and the steepness
-    of the probabilities; with a rate q of wrong labels the log-odds of a label are
-    w log((1 - q)/q). Weight 0 leaves a point out.
+    first. For EP with softness each copy has a softness of its own, so that weights count. For the
+    other methods copies are one wall: without label noise weights > 0 change only the settings that
+    are chosen from the data and the steepness of the probabilities; with a rate q of wrong labels
+    the log-odds of a label are w log((1 - q)/q). Weight 0 leaves a point out.
 
     For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
     mean of the training diagonal stands in for it: `predict` does not depend on it (unless

@@ -112,8 +112,10 @@ class SettlingMixin:
             scale = scale_gamma(distinct, points.weight)
         self.gamma_ = scale if named else float(self.gamma)
         check_fits(self.gamma_, "gamma", distinct.dtype)
-        # A bias helps to tell two classes apart; one against the rest, each has its own noise.
-        auto = 1.0 if len(self.classes_) == 2 else 0.0
+        # A bias helps to tell two classes apart; one against the rest, each has its own noise, and
+        # kernels that see distances do without.
+        local = isinstance(self.kernel, str) and self.kernel in ("rbf", "laplacian")
+        auto = 0.0 if local and len(self.classes_) > 2 else 1.0
         self.bias_ = auto if isinstance(self.bias, str) else float(self.bias)
         self.softness_ = FIRST_SOFTNESS if isinstance(self.softness, str) else float(self.softness)
         chosen = evidence_points(points.label, self._entropy_)
