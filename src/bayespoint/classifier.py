@@ -103,10 +103,10 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         rate of label noise included; it needs four m × m matrices within ``cache_size``.
         "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
-        from them it is too sure. "calibrated" (EP only) is the vote, made as much steeper or flatter
-        as suits the labels left out. "auto" is "vote" for billiard, Gibbs sampler and EP (which has
-        the probability in closed form), "bayes_point" for perceptrons, and "calibrated" where
-        ``inference="auto"`` takes EP.
+        from them it is too sure. "calibrated" (EP only) is the vote, made as much steeper or
+        flatter as suits the labels left out. "auto" is "vote" for billiard, Gibbs sampler and EP
+        (which has the probability in closed form), "bayes_point" for perceptrons, and "calibrated"
+        where ``inference="auto"`` takes EP.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.

@@ -123,7 +123,7 @@ def choose_by_errors(errors, settings, names, *, scale, slack, stop):
     """
     best, least = settings, np.inf
     if "gamma" in names:
-        tried = []
+        tried: list = []
         for width in WIDTHS:
             if stop() and tried:
                 break

@@ -17,9 +17,9 @@ class Certificate:
     """Bounds on the error of new points that hold with probability ``1 - delta``.
 
     Over the draw of the training points: independent, from the distribution of the new points. All
-    classifiers have the softness: it is drawn anew for each point. Vote and Bayes point are those of
-    the whole posterior, not of a committee drawn from it. Where the evidence is sampled, its error
-    is taken to be Gaussian, which an estimate that warned is not. Made by
+    classifiers have the softness: it is drawn anew for each point. Vote and Bayes point are those
+    of the whole posterior, not of a committee drawn from it. Where the evidence is sampled, its
+    error is taken to be Gaussian, which an estimate that warned is not. Made by
     `bayespoint.evidence.Evidence.certificate`.
 
     Attributes
