@@ -235,7 +235,7 @@ def classifiers(_):
         ("billiard", "vote"),
     ):  # fmt: skip
         clf = BayesPointClassifier(
-            gamma=4.0, bias=0, inference=inference_name, decision=decision, n_jobs=2,
+            gamma=4.0, bias=0, softness=0.1, inference=inference_name, decision=decision, n_jobs=2,
             random_state=0,
         )  # fmt: skip
         begun = time.perf_counter()

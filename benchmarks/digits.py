@@ -16,10 +16,7 @@ FOLDS = 5
 SEEDS = range(5)
 MODELS = {
     "BayesPointClassifier()": BayesPointClassifier(random_state=0),
-    "BayesPointClassifier(bias=0)": BayesPointClassifier(bias=0, random_state=0),
-    "BayesPointClassifier(bias=0, gamma=0.001)": BayesPointClassifier(
-        bias=0, gamma=0.001, random_state=0
-    ),
+    "BayesPointClassifier(gamma=0.001)": BayesPointClassifier(gamma=0.001, random_state=0),
     "SVC()": SVC(),
     "SVC(gamma=0.001)": SVC(gamma=0.001),
 }

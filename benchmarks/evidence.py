@@ -324,7 +324,9 @@ def speed(n_runs):
     for m in (1000, 2000):
         X, y = make_classification(m, n_features=20, n_informative=10, random_state=0)
         gamma = 1 / (20 * X.var())
-        ours = BayesPointClassifier(gamma=gamma, bias=0, inference="ep", n_jobs=N_JOBS)
+        ours = BayesPointClassifier(
+            gamma=gamma, bias=0, softness=0.1, inference="ep", n_jobs=N_JOBS
+        )
         theirs = GaussianProcessClassifier(RBF(np.sqrt(0.5 / gamma)), optimizer=None)
         space = VersionSpace(rbf_kernel(X, gamma=gamma), 2.0 * y - 1, softness=0.1)
         seconds = []

@@ -46,7 +46,8 @@ def measure(options):
     X_train = np.float32(scaler.transform(np.float32(X[train])))
     X_test = np.float32(scaler.transform(np.float32(X[test])))
     clf = BayesPointClassifier(
-        n_draws=10, n_jobs=options.threads, cache_size=options.cache_size,
+        gamma="scale", bias=1.0, inference="perceptron", n_draws=10, n_jobs=options.threads,
+        cache_size=options.cache_size,
         max_time=options.max_time, softness=options.softness, random_state=0,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:

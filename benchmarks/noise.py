@@ -34,6 +34,9 @@ NOISE = 0.05
 KGS_NOISE = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)
 KGS_SLACK = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
+# Settings that do not depend on the labels.
+FIXED = {"gamma": "scale", "bias": 1.0, "softness": 0.1}
+
 FLIPPED = 0.05
 REVIEWED = 0.08
 
@@ -137,7 +140,7 @@ def cleanlab_ranks(X, y, seed):
     classifiers = {
         "logistic": LogisticRegression(max_iter=5000),
         "svc": SVC(probability=True, random_state=seed),
-        "ours": BayesPointClassifier(random_state=seed),
+        "ours": BayesPointClassifier(inference="perceptron", random_state=seed, **FIXED),
     }
     for name, clf in classifiers.items():
         proba = cross_val_predict(clf, X, y, cv=5, method="predict_proba", n_jobs=2)
@@ -158,8 +161,9 @@ def labels(runs):
             for seed in (run, 1000 + run):
                 begun = time.perf_counter()
                 clf = BayesPointClassifier(
-                    label_noise=NOISE, n_draws=400, n_jobs=2, random_state=seed
-                ).fit(X, noisy)
+                    label_noise=NOISE, n_draws=400, n_jobs=2, random_state=seed,
+                    inference="billiard", **FIXED,
+                ).fit(X, noisy)  # fmt: skip
                 seconds.append(time.perf_counter() - begun)
                 both.append(clf.label_error_proba_)
             differences.append(np.abs(both[0] - both[1]).max())
@@ -182,7 +186,7 @@ def labels(runs):
 
 
 def ours(seed):
-    return BayesPointClassifier(inference="billiard", random_state=seed)
+    return BayesPointClassifier(inference="billiard", random_state=seed, **FIXED)
 
 
 def first_labels(y, rng):
