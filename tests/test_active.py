@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from test_classifier import by_hand
+from test_classifier import FIXED, by_hand
 from test_classifier_billiard import flowers, softened_gram
 
 from bayespoint import BayesPointClassifier, active
@@ -40,7 +40,9 @@ def labelled(n=12, n_classes=2, seed=0):
 
 def classifier(**settings):
     return BayesPointClassifier(
-        **{"inference": "billiard", "n_draws": 40, "gamma": 0.5, "random_state": 0, **settings}
+        **FIXED
+        | {"inference": "billiard", "n_draws": 40, "gamma": 0.5, "random_state": 0}
+        | settings
     )
 
 

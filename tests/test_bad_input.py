@@ -22,15 +22,15 @@ def names(error, *words):
 
 BAD_VALUES = {
     "kernel": ["RBF", None, 3, ["rbf"]],
-    "gamma": [0, -1.0, np.nan, np.inf, "auto", None, True, [1.0, 2.0], np.array([1.0, 2.0])],
+    "gamma": [0, -1.0, np.nan, np.inf, "auto", "x", None, True, [1.0, 2.0], np.array([1.0, 2.0])],
     "degree": [0, -2, np.inf, "3", None],
     "coef0": [-1.0, np.nan, "1", None],
     "normalize_kernel": ["no", None],
-    "bias": [-1.0, np.nan, np.inf, "1", None, True],
+    "bias": [-1.0, np.nan, np.inf, "1", "held-out", None, True],
     "inference": ["svm", None, 3],
     "n_draws": [0, -3, 2.5, "10", None, True],
-    "softness": [-0.1, np.nan, np.inf, "soft", None, True],
-    "label_noise": [-0.1, 0.5, 2, np.nan, "some", None, [0.0, 0.7]],
+    "softness": [-0.1, np.nan, np.inf, "soft", "auto", None, True],
+    "label_noise": [-0.1, 0.5, 2, np.nan, "some", "held-out", None, [0.0, 0.7]],
     "decision": ["votes", None, 3],
     "class_weight": ["even", {5: 1.0}, {0: 0.0}, {0: -1.0}, {1: np.nan}, {0: "a"}, 3, [1.0, 2.0]],
     "cache_size": [0, -1, np.nan, "big", None],
@@ -58,6 +58,9 @@ GOOD_VALUES = [
     {"class_weight": {}}, {"n_jobs": -1}, {"random_state": np.random.RandomState(0)},
     {"random_state": np.int64(7)}, {"random_state": None}, {"device": "auto"}, {"tol": 0},
     {"inference": "perceptron"}, {"cache_size": 0.001}, {"max_time": 60}, {"verbose": True},
+    {"gamma": "evidence"}, {"bias": "evidence"}, {"softness": "evidence"},
+    {"label_noise": "evidence"}, {"gamma": "held-out"}, {"softness": "held-out"}, {"bias": "auto"},
+    {"gamma": "scale"}, {"inference": "ep"}, {"inference": "ep", "decision": "calibrated"},
 ]  # fmt: skip
 
 
@@ -70,9 +73,8 @@ def test_good_settings(settings, capfd):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("gamma", "evidence"), ("bias", "evidence"), ("softness", "evidence"),
-     ("label_noise", "evidence"), ("device", "cuda")],
-)  # fmt: skip
+    [("gamma", "evidence-ard"), ("device", "cuda")],
+)
 def test_values_of_later_versions_say_so(name, value):
     with pytest.raises(NotImplementedError, match=rf"{name}=.*not\s+available") as caught:
         classifier(**{name: value}).fit(X, Y)
@@ -162,7 +164,7 @@ def test_not_fitted():
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
 @pytest.mark.parametrize("size", [1e200, 1e-160, 1e-200])
-@pytest.mark.parametrize("gamma", ["scale", 1.0])
+@pytest.mark.parametrize("gamma", ["held-out", "evidence", "scale", 1.0])
 def test_huge_and_tiny_values(kernel, size, gamma):
     try:
         clf = classifier(kernel=kernel, gamma=gamma).fit(size * X, Y)
@@ -288,6 +290,7 @@ def test_a_warning_when_runs_do_not_converge():
     rng = np.random.default_rng(0)
     rows = np.sort(rng.normal(size=(60, 1)), axis=0)
     labels = np.arange(60) % 2  # separable, with margins beyond any patience
+    clf = classifier(inference="perceptron", bias=1.0, softness=1e-6, gamma=0.5)
     with pytest.warns(ConvergenceWarning, match=r"\d+ of \d+ .*runs.*training points"):
-        clf = classifier(softness=1e-6, gamma=0.5).fit(rows, labels)
+        clf.fit(rows, labels)
     assert np.all(np.isfinite(clf.predict_proba(rows)))

@@ -16,6 +16,18 @@ DECISIONS = ["bayes_point", "vote"]
 # Outputs are sums of some hundred terms of size one: rounding is far below, an error far above.
 ROUNDING = 1e-10
 
+# Settings that data would choose otherwise.
+FIXED = {"gamma": "scale", "softness": 0.1, "bias": 1.0}
+
+
+def perceptrons(kernel="rbf", **settings):
+    """Perceptrons with fixed settings."""
+    return BayesPointClassifier(kernel, **{"inference": "perceptron", **FIXED, **settings})
+
+
+# Fixed, and as they are by default.
+MAKERS = {"perceptrons": perceptrons, "defaults": BayesPointClassifier}
+
 
 @pytest.fixture(scope="module")
 def iris():
@@ -51,10 +63,10 @@ def by_hand(clf, A, B):
         return {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[clf.kernel](A, B, clf.gamma_)
 
     def diagonal(A):
-        return np.concatenate([raw(a[None], a[None])[0] for a in A]) + clf.bias
+        return np.concatenate([raw(a[None], a[None])[0] for a in A]) + clf.bias_
 
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
-    K = raw(A, B) + clf.bias
+    K = raw(A, B) + clf.bias_
     if clf.normalize_kernel:
         return K / np.sqrt(np.outer(diagonal(A), diagonal(B))), np.ones(len(A))
     return K, np.sqrt(diagonal(A))
@@ -75,9 +87,9 @@ def signed_labels(clf, y):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_coefficients_reproduce_the_outputs(iris, kernel, bias, normalize, n_classes):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    clf = BayesPointClassifier(
-        kernel, bias=bias, normalize_kernel=normalize, n_draws=8, random_state=0
-    ).fit(X, y)
+    clf = perceptrons(kernel, bias=bias, normalize_kernel=normalize, n_draws=8, random_state=0).fit(
+        X, y
+    )
     new = fresh_points(X)
     K, length = by_hand(clf, new, X[clf.support_])
     np.testing.assert_array_equal(clf.support_vectors_, X[clf.support_])
@@ -106,7 +118,7 @@ def test_coefficients_reproduce_the_outputs(iris, kernel, bias, normalize, n_cla
 def test_every_draw_fits_every_label_at_softness_0(iris, kernel, dtype):
     X, y = (part[(iris[1] < 2) if kernel == "linear" else slice(None)] for part in iris)
     X = X.astype(dtype)
-    clf = BayesPointClassifier(kernel, gamma=1.0, softness=0, n_draws=10, random_state=0)
+    clf = perceptrons(kernel, gamma=1.0, softness=0, n_draws=10, random_state=0)
     clf.fit(X, y)
     gram, _ = by_hand(clf, X, X)
     for machine, target in enumerate(signed_labels(clf, y)):
@@ -117,10 +129,30 @@ def test_every_draw_fits_every_label_at_softness_0(iris, kernel, dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_draw_fits_all_digits_at_softness_0(digits, dtype):
     X, y = digits
-    clf = BayesPointClassifier(softness=0, n_draws=5, random_state=0).fit(X.astype(dtype), y)
+    clf = perceptrons(softness=0, n_draws=5, random_state=0).fit(X.astype(dtype), y)
     gram, _ = by_hand(clf, X, X)
     for machine, target in enumerate(signed_labels(clf, y)):
         assert np.all(target * (clf.posterior(machine).coef @ gram) > 0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_threads_change_nothing_by_default(digits, n_classes):
+    X, y = (part[digits[1] < n_classes][:200] for part in digits)
+    one, two = (BayesPointClassifier(random_state=0, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    assert (one.gamma_, one.bias_, one.softness_) == (two.gamma_, two.bias_, two.softness_)
+    np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+def test_perceptrons_choose_the_same_settings_on_any_number_of_threads(digits):
+    X, y = (part[:300] for part in digits)
+    one, two = (
+        BayesPointClassifier(inference="perceptron", n_draws=3, random_state=0, n_jobs=jobs)
+        for jobs in (1, 2)
+    )
+    one.fit(X, y), two.fit(X, y)
+    assert (one.gamma_, one.bias_, one.softness_) == (two.gamma_, two.bias_, two.softness_)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
 @pytest.mark.parametrize("layout", ["float64", "float32", "csr"])
@@ -128,7 +160,7 @@ def test_threads_and_memory_change_nothing(digits, layout):
     X, y = digits
     X = {"float64": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X)}[layout]
     fits = [
-        BayesPointClassifier(n_draws=10, random_state=0, n_jobs=jobs, cache_size=size).fit(X, y)
+        perceptrons(n_draws=10, random_state=0, n_jobs=jobs, cache_size=size).fit(X, y)
         for jobs, size in [(1, 2000), (2, 2000), (2, 5)]
     ]
     for other in fits[1:]:
@@ -140,21 +172,26 @@ def test_threads_and_memory_change_nothing(digits, layout):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("density", [1.0, 0.2])
-def test_sparse_and_dense_agree(kernel, dtype, density):
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_sparse_and_dense_agree(make, kernel, dtype, density):
     rng = np.random.default_rng(0)
     X = (rng.integers(-2, 3, size=(80, 6)) * (rng.random((80, 6)) < density)).astype(dtype)
     y = X[:, :3].sum(axis=1) > X[:, 3:].sum(axis=1)
     fits = [
-        BayesPointClassifier(kernel, n_draws=20, random_state=0).fit(layout(X), y)
+        make(kernel, n_draws=20, random_state=0).fit(layout(X), y)
         for layout in (np.asarray, sp.csr_matrix)
     ]
-    expected = fits[0].decision_function(X)
-    assert np.mean((expected > 0) == y) > 0.85
+    # Outputs of Bayes points are cosines; those of the defaults are logarithms of odds.
+    outputs = "decision_function" if make is perceptrons else "predict_proba"
+    expected = getattr(fits[0], outputs)(X)
+    assert fits[0].score(X, y) > 0.85
     for clf in fits:
+        assert clf.gamma_ == pytest.approx(fits[0].gamma_, rel=1e-4)
+        assert clf.softness_ == pytest.approx(fits[0].softness_, rel=1e-4)
         assert clf.support_vectors_.dtype == dtype
         for new in (X, sp.csr_matrix(X), X.astype(np.float64), sp.csc_matrix(X, dtype=np.float32)):
             # Other layouts round otherwise, and a perceptron amplifies that a little.
-            np.testing.assert_allclose(clf.decision_function(new), expected, atol=2e-3)
+            np.testing.assert_allclose(getattr(clf, outputs)(new), expected, atol=2e-3)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-5)])
@@ -163,7 +200,7 @@ def test_sparse_and_dense_agree(kernel, dtype, density):
 def test_vote_is_the_exact_predictive_probability(digits, n_classes, softness, dtype, tolerance):
     X, y = (part[digits[1] < n_classes] for part in digits)
     X, y, new = X[::3].astype(dtype), y[::3], X[1::3]
-    clf = BayesPointClassifier(decision="vote", n_draws=8, softness=softness, random_state=0)
+    clf = perceptrons(decision="vote", n_draws=8, softness=softness, random_state=0)
     clf.fit(X, y)
     gram, _ = by_hand(clf, X, X)
     cross, _ = by_hand(clf, new, X)
@@ -182,23 +219,23 @@ def test_vote_is_the_exact_predictive_probability(digits, n_classes, softness, d
     np.testing.assert_allclose(clf.decision_function(new)[sure], log_p, rtol=1e4 * tolerance)
 
 
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_vote_far_from_all_data_does_not_know(iris, n_classes):
+def test_vote_far_from_all_data_does_not_know(make, iris, n_classes):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    clf = BayesPointClassifier(decision="vote", bias=0, n_draws=10, random_state=0).fit(X, y)
+    clf = make(decision="vote", bias=0, n_draws=10, random_state=0).fit(X, y)
     far = 1e4 * np.random.default_rng(0).normal(size=(20, X.shape[1]))
     np.testing.assert_allclose(clf.predict_proba(far), 1 / n_classes, atol=1e-12)
     assert clf.predict_proba(X)[np.arange(len(y)), y].mean() > 0.6
 
 
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1e-9, 1: 30.0}])
-def test_predict_is_the_argmax_of_both(iris, decision, n_classes, class_weight):
+def test_predict_is_the_argmax_of_both(make, iris, decision, n_classes, class_weight):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    clf = BayesPointClassifier(
-        decision=decision, class_weight=class_weight, n_draws=10, random_state=0
-    ).fit(X, y)
+    clf = make(decision=decision, class_weight=class_weight, n_draws=10, random_state=0).fit(X, y)
     new = np.vstack([X, fresh_points(X)])
     outputs, p, predicted = clf.decision_function(new), clf.predict_proba(new), clf.predict(new)
     assert outputs.shape == ((len(new),) if n_classes == 2 else (len(new), n_classes))
@@ -214,7 +251,7 @@ def test_predict_is_the_argmax_of_both(iris, decision, n_classes, class_weight):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_are_an_increasing_link_of_the_outputs(iris, n_classes):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    clf = BayesPointClassifier(n_draws=10, random_state=0).fit(X, y)
+    clf = perceptrons(n_draws=10, random_state=0).fit(X, y)
     new = fresh_points(X)
     f, p = clf.decision_function(new), clf.predict_proba(new)
     if n_classes == 2:
@@ -236,20 +273,21 @@ def _slope_of_probit(f, log_p):
     return scaled @ f / (f @ f)
 
 
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_class_weight_multiplies_probabilities(iris, decision, n_classes):
+def test_class_weight_multiplies_probabilities(make, iris, decision, n_classes):
     X, y = (part[(iris[1] < n_classes)][25:] for part in iris)  # unbalanced
     new = fresh_points(X)
-    plain = BayesPointClassifier(decision=decision, n_draws=10, random_state=0).fit(X, y)
+    plain = make(decision=decision, n_draws=10, random_state=0).fit(X, y)
     counts = np.bincount(y)
     for class_weight, weights in [
         ({0: 4.0, 1: 0.5}, np.array([4.0, 0.5, 1.0])[:n_classes]),
         ("balanced", len(y) / (n_classes * counts)),
     ]:
-        clf = BayesPointClassifier(
-            decision=decision, class_weight=class_weight, n_draws=10, random_state=0
-        ).fit(X, y)
+        clf = make(decision=decision, class_weight=class_weight, n_draws=10, random_state=0).fit(
+            X, y
+        )
         expected = plain.predict_proba(new) * weights
         expected /= expected.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(clf.predict_proba(new), expected, atol=1e-9)
@@ -264,9 +302,9 @@ def test_gamma_scale_is_that_of_svc(iris, layout):
     y = iris[1][first]
     layouts = {"float32": np.float32, "csr": sp.csr_matrix, "far from 0": lambda X: X + 1e6}
     X = layouts.get(layout, np.asarray)(X)
-    ours = BayesPointClassifier(n_draws=2).fit(X, y).gamma_
+    ours = perceptrons(n_draws=2).fit(X, y).gamma_
     assert ours == pytest.approx(SVC().fit(X, y)._gamma, rel=1e-6)
-    assert BayesPointClassifier(n_draws=2, gamma=0.7).fit(X, y).gamma_ == 0.7
+    assert perceptrons(n_draws=2, gamma=0.7).fit(X, y).gamma_ == 0.7
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
@@ -276,10 +314,10 @@ def test_precomputed_and_callable_equal_the_named_kernel(iris, decision):
     y = y[first]
     settings = {"n_draws": 60, "random_state": 0, "decision": decision}
     new = fresh_points(X)
-    named = BayesPointClassifier(gamma=0.5, **settings).fit(X, y)
-    called = BayesPointClassifier(lambda A, B: rbf_kernel(A, B, 0.5), **settings).fit(X, y)
+    named = perceptrons(gamma=0.5, **settings).fit(X, y)
+    called = perceptrons(lambda A, B: rbf_kernel(A, B, 0.5), **settings).fit(X, y)
     np.testing.assert_allclose(called.predict_proba(new), named.predict_proba(new), atol=1e-6)
-    given = BayesPointClassifier("precomputed", **settings).fit(rbf_kernel(X, X, 0.5), y)
+    given = perceptrons("precomputed", **settings).fit(rbf_kernel(X, X, 0.5), y)
     K = rbf_kernel(new, X, 0.5)
     # Points of a Gram matrix keep their order, so that the draws are others: statistics only.
     assert np.mean(given.predict(K) == named.predict(new)) > 0.9

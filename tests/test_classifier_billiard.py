@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_classifier import by_hand, columns, fresh_points, signed_labels
+from test_classifier import FIXED, by_hand, columns, fresh_points, signed_labels
 from test_classifier_contract import unusual
 
 from bayespoint import BayesPointClassifier, Posterior, VersionSpace
@@ -32,7 +32,7 @@ NOISES = {"clean": 0.0, "a rate a class": [0.0, 0.3, 0.1]}
 def classifier(**settings):
     """Billiard with so few draws that there is no R-hat, which could warn."""
     return BayesPointClassifier(
-        **{"inference": "billiard", "n_draws": 8, "random_state": 0, **settings}
+        **{"inference": "billiard", "n_draws": 8, "random_state": 0, **FIXED, **settings}
     )
 
 
@@ -51,6 +51,10 @@ def flowers(n_classes, step=3):
     return X[kept], y[kept], X[~kept], y[~kept]
 
 
+# Memory (MB) for the billiard and votes of 49 flowers, and not for EP.
+LITTLE = {"inference": "auto", "cache_size": 0.1}
+
+
 def softened_gram(clf, X):
     gram, length = by_hand(clf, X, X)
     return gram + clf.softness_ * np.diag(length**2)
@@ -64,12 +68,16 @@ def softened_gram(clf, X):
     [
         ({"inference": "billiard"}, "billiard", "asked for"),
         ({"inference": "billiard", "label_noise": 0.1}, "billiard", "asked for"),
-        ({"inference": "auto", "label_noise": 0.1}, "billiard", "label_noise > 0"),
-        ({"inference": "auto", "label_noise": [0.0, 0.0, 0.1]}, "billiard", "label_noise > 0"),
-        ({"inference": "auto", "label_noise": {1: 0.2}}, "billiard", "label_noise > 0"),
-        ({"inference": "auto"}, "perceptron", "label_noise = 0"),
-        ({"inference": "auto", "label_noise": [0.0, 0, 0.0]}, "perceptron", "label_noise = 0"),
+        ({"inference": "auto", "label_noise": 0.1}, "ep", "few points"),
+        ({"inference": "auto"}, "ep", "few points"),
+        ({**LITTLE, "label_noise": 0.1}, "billiard", "label_noise > 0"),
+        ({**LITTLE, "label_noise": [0.0, 0.0, 0.1]}, "billiard", "label_noise > 0"),
+        ({**LITTLE, "label_noise": {1: 0.2}}, "billiard", "label_noise > 0"),
+        ({**LITTLE, "label_noise": "evidence"}, "billiard", "label_noise > 0"),
+        (LITTLE, "perceptron", "perceptrons are the fastest"),
+        ({**LITTLE, "label_noise": [0.0, 0, 0.0]}, "perceptron", "perceptrons are the fastest"),
         ({"inference": "perceptron"}, "perceptron", "asked for"),
+        ({"inference": "ep"}, "ep", "asked for"),
     ],
 )
 def test_the_method_and_why_it_was_taken(settings, method, reason):
@@ -77,11 +85,13 @@ def test_the_method_and_why_it_was_taken(settings, method, reason):
     clf = classifier(**settings).fit(X, y)
     assert clf.inference_ == method
     assert reason in clf.inference_reason_
-    decision = {"billiard": "vote", "perceptron": "bayes_point"}[method]
+    decision = {"billiard": "vote", "perceptron": "bayes_point", "ep": "vote"}[method]
+    if method == "ep" and settings["inference"] == "auto":
+        decision = "calibrated"
     by_name = classifier(**settings, decision=decision).fit(X, y)
     np.testing.assert_array_equal(clf.decision_function(X), by_name.decision_function(X))
     is_vote = np.allclose(np.log(clf.predict_proba(X)), clf.decision_function(X))
-    assert is_vote == (method == "billiard")
+    assert is_vote == (method != "perceptron")
 
 
 @pytest.mark.parametrize(
@@ -652,7 +662,7 @@ def test_grid_search_over_noise_and_method():
     pipeline = make_pipeline(StandardScaler(), classifier(inference="auto"))
     search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     assert np.all(search.cv_results_["mean_test_score"] > 0.85)
-    assert search.best_estimator_[-1].inference_ in ("perceptron", "billiard")
+    assert search.best_estimator_[-1].inference_ in ("ep", "billiard")
     scores = cross_val_score(classifier(label_noise=0.05), X, y, cv=2, scoring="neg_log_loss")
     assert np.all(scores > -0.8)  # guessing has -1.1
 

@@ -14,20 +14,30 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from test_classifier import FIXED
 from threadpoolctl import ThreadpoolController
 
 from bayespoint import BayesPointClassifier
 
 SIGNATURE = {
-    "kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 1.0, "normalize_kernel": True,
-    "bias": 1.0, "inference": "auto", "n_draws": 100, "softness": 0.1, "label_noise": 0.0,
+    "kernel": "rbf", "gamma": "held-out", "degree": 3, "coef0": 1.0, "normalize_kernel": True,
+    "bias": "auto", "inference": "auto", "n_draws": 100, "softness": "held-out", "label_noise": 0.0,
     "decision": "auto", "class_weight": None, "cache_size": 2000, "max_time": None, "tol": 1e-3,
     "warm_start": False, "device": "cpu", "n_jobs": None, "random_state": None, "verbose": 0,
 }  # fmt: skip
 
 
-def classifier(**settings):
+def by_default(**settings):
     return BayesPointClassifier(**{"n_draws": 5, "random_state": 0, **settings})
+
+
+def perceptrons(**settings):
+    return by_default(**{"inference": "perceptron", **FIXED, **settings})
+
+
+@pytest.fixture(params=[by_default, perceptrons], ids=["defaults", "perceptrons"])
+def classifier(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +60,38 @@ def test_signature():
 
 
 def test_fitted_attributes(iris):
-    clf = classifier(softness=0.3).fit(*iris)
-    assert clf.inference_ == "perceptron"
-    assert (clf.softness_, clf.label_noise_, clf.n_draws_) == (0.3, 0.0, 5)
+    clf = by_default(softness=0.3).fit(*iris)
+    assert clf.inference_ == "ep"
+    assert "few points" in clf.inference_reason_
+    assert (clf.softness_, clf.bias_, clf.label_noise_, clf.n_draws_) == (0.3, 0.0, 0.0, 5)
     assert clf.dual_coef_.shape == (3, len(clf.support_))
     assert clf.n_features_in_ == 4
+    chosen = by_default().fit(*iris)
+    for value in (chosen.gamma_, chosen.bias_, chosen.softness_):
+        assert isinstance(value, float)
+    assert chosen.gamma_ > 0
+    assert chosen.softness_ > 0
+    assert np.isfinite(chosen.log_evidence_)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "linear", "poly"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_bias_of_each_kernel(iris, kernel, n_classes):
+    X, y = (part[iris[1] < n_classes] for part in iris)
+    settings = {"kernel": kernel, "gamma": "scale", "softness": 0.3}
+    without = n_classes > 2 and kernel in ("rbf", "laplacian")
+    clf = by_default(**settings).fit(X, y)
+    assert clf.bias_ == (0.0 if without else 1.0)
+    by_number = by_default(**settings, bias=clf.bias_).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), by_number.predict_proba(X))
+    assert by_default(**settings, bias=2.5).fit(X, y).bias_ == 2.5
+
+
+def test_perceptrons_of_fixed_settings(iris):
+    clf = perceptrons().fit(*iris)
+    assert (clf.inference_, clf.inference_reason_) == ("perceptron", "asked for")
+    assert (clf.softness_, clf.bias_, clf.label_noise_, clf.n_draws_) == (0.1, 1.0, 0.0, 5)
+    assert not hasattr(clf, "log_evidence_")
 
 
 LABELS = {
@@ -69,7 +106,7 @@ LABELS = {
 
 @pytest.mark.parametrize("names", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("container", [np.asarray, list, pd.Series, pd.Categorical])
-def test_labels_of_any_type(iris, names, container):
+def test_labels_of_any_type(classifier, iris, names, container):
     X, code = (part[iris[1] < len(names)] for part in iris)
     y = names[code]
     clf = classifier().fit(X, container(y))
@@ -80,7 +117,7 @@ def test_labels_of_any_type(iris, names, container):
     assert np.all(weighted.predict(X) == names[0])
 
 
-def test_data_frames_and_feature_names(iris):
+def test_data_frames_and_feature_names(classifier, iris):
     X, y = iris
     names = ["a", "b", "c", "d"]
     frame = pd.DataFrame(X, columns=names)
@@ -106,7 +143,7 @@ def _dense(X):
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
-def test_arrays_of_any_layout(iris, tmp_path):
+def test_arrays_of_any_layout(classifier, iris, tmp_path):
     X, y = np.round(iris[0] * 10), iris[1]
     expected = classifier().fit(X, y).decision_function(X)
     inputs = [
@@ -122,7 +159,7 @@ def test_arrays_of_any_layout(iris, tmp_path):
 
 
 @pytest.mark.parametrize("decision", ["bayes_point", "vote"])
-def test_weights_are_copies(iris, decision):
+def test_weights_are_copies(classifier, iris, decision):
     X, y = iris
     rng = np.random.default_rng(0)
     weight = rng.integers(0, 4, size=len(y))
@@ -139,7 +176,16 @@ def test_weights_are_copies(iris, decision):
     assert not set(weighted.support_) & set(np.flatnonzero(weight == 0))
 
 
-def test_order_of_rows_changes_nothing(iris):
+def test_weights_may_be_small(classifier, iris):
+    """As those that sum to one, which AdaBoost gives."""
+    X, y = iris
+    for weight in (np.full(len(y), 1 / len(y)), np.random.default_rng(0).random(len(y)) * 1e-4):
+        clf = classifier().fit(X, y, sample_weight=weight)
+        assert np.all(np.isfinite(clf.predict_proba(X)))
+        assert clf.score(X, y) > 0.85
+
+
+def test_order_of_rows_changes_nothing(classifier, iris):
     X, y = iris
     order = np.random.default_rng(0).permutation(len(y))
     one, other = classifier().fit(X, y), classifier().fit(X[order], y[order])
@@ -147,7 +193,7 @@ def test_order_of_rows_changes_nothing(iris):
     np.testing.assert_array_equal(X[one.support_], X[order][other.support_])
 
 
-def test_rows_of_weight_0_do_not_count_at_all(iris):
+def test_rows_of_weight_0_do_not_count_at_all(classifier, iris):
     X, y = iris
     clf = classifier().fit(X, y, sample_weight=y != 1)
     np.testing.assert_array_equal(clf.classes_, [0, 2])
@@ -158,7 +204,7 @@ def test_rows_of_weight_0_do_not_count_at_all(iris):
     np.testing.assert_array_equal(other.dual_coef_, classifier().fit(X, y).dual_coef_)
 
 
-def test_precomputed_rows_of_weight_0(iris):
+def test_precomputed_rows_of_weight_0(classifier, iris):
     X, y = iris
     K, weight = (X - X.mean(0)) @ (X - X.mean(0)).T, (np.arange(len(y)) % 3 > 0)
     clf = classifier(kernel="precomputed").fit(K, y, sample_weight=weight)
@@ -184,7 +230,7 @@ def unusual(value, path):
 
 @pytest.mark.parametrize("decision", ["bayes_point", "vote"])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
-def test_fitted_objects_are_plain_and_travel(iris, decision, layout):
+def test_fitted_objects_are_plain_and_travel(classifier, iris, decision, layout):
     X, y = layout(iris[0]), iris[1].astype(str).astype(object)
     clf = classifier(decision=decision, class_weight="balanced").fit(X, y)
     assert not unusual(vars(clf), "clf")
@@ -200,7 +246,7 @@ def test_fitted_objects_are_plain_and_travel(iris, decision, layout):
 
 
 @pytest.mark.parametrize("decision", ["bayes_point", "vote"])
-def test_predicting_changes_nothing_and_threads_may_share(iris, decision):
+def test_predicting_changes_nothing_and_threads_may_share(classifier, iris, decision):
     X, y = iris
     clf = classifier(decision=decision, n_jobs=2).fit(X, y)
     before = joblib.hash(vars(clf))
@@ -219,7 +265,7 @@ def test_predicting_changes_nothing_and_threads_may_share(iris, decision):
     assert joblib.hash(vars(clf)) == before
 
 
-def test_overlapping_predictions_leave_blas_threads_as_they_were(iris):
+def test_overlapping_predictions_leave_blas_threads_as_they_were(classifier, iris):
     pools = ThreadpoolController().select(user_api="blas")
     if all(one["num_threads"] == 1 for one in pools.info()):
         pytest.skip("BLAS has one thread only")
@@ -249,7 +295,7 @@ def test_overlapping_predictions_leave_blas_threads_as_they_were(iris):
     assert pools.info() == before
 
 
-def test_draws_one_by_one(iris):
+def test_draws_one_by_one(classifier, iris):
     X, y = iris
     clf = classifier(n_draws=6).fit(X, y)
     p = clf.sample_proba(X[:7], n_samples=4, random_state=1)
@@ -265,7 +311,7 @@ def test_draws_one_by_one(iris):
     assert (posterior.n_chains, posterior.weights) == (1, None)
 
 
-def test_progress_goes_to_standard_error(iris, capfd):
+def test_progress_goes_to_standard_error(classifier, iris, capfd):
     classifier().fit(*iris)
     assert capfd.readouterr() == ("", "")
     classifier(verbose=1).fit(*iris)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from test_classifier import by_hand, signed_labels
-from test_classifier_billiard import flowers, softened_gram
+from test_classifier_billiard import FIXED, flowers, softened_gram
 from test_classifier_contract import unusual
 
 from bayespoint import BayesPointClassifier, VersionSpace, active, gaussian_sites
@@ -30,7 +30,7 @@ APPROXIMATION = 0.05
 
 def classifier(**settings):
     return BayesPointClassifier(
-        **{"inference": "ep", "n_draws": 8, "random_state": 0, "tol": TOL, **settings}
+        **{"inference": "ep", "n_draws": 8, "random_state": 0, "tol": TOL, **FIXED, **settings}
     )
 
 
@@ -184,6 +184,31 @@ def test_weights_are_copies(label_noise):
     )
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("softness", [0.0, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_parts_of_copies_count_for_less(share, softness):
+    """Weights below one: between no label and one."""
+    X, y, new, _ = flowers(2)
+    one, part = (classifier(softness=softness).fit(X, y, w) for w in (1.0, share))
+    for clf in (one, part):
+        assert np.all(np.isfinite(clf.predict_proba(new)))
+        assert clf.log_evidence_ < 0
+    sure, less = (np.abs(clf.predict_proba(new)[:, 1] - 0.5) for clf in (one, part))
+    if softness == 0:
+        assert_allclose(less, sure, atol=1e-12)
+    elif np.all(part.diagnostics_["converged"]):
+        assert np.all(less < sure)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_small_weights_and_little_softness_are_usable():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    clf = classifier(gamma=1.0, softness=0.01).fit(X, X[:, 0] > 0, 0.1)
+    assert np.all(np.isfinite(clf.predict_proba(X)))
+    assert clf.log_evidence_ < 0
+
+
 def test_the_evidence_of_copies_with_noise_is_that_of_all_of_them():
     """A point twice, by hand: sites of both, or one of its weight."""
     X, y, *_ = flowers(2)
@@ -193,6 +218,23 @@ def test_the_evidence_of_copies_with_noise_is_that_of_all_of_them():
     apart = expectation_propagation(space, label_noise=0.1, tol=1e-6)
     # Two approximations of one model: their evidence is nearly the same.
     assert clf.log_evidence_ == pytest.approx(apart.log_evidence, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("decision", ["vote", "bayes_point"])
+@pytest.mark.parametrize("label_noise", [0.01, 0.05])
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_at_random_never_give_nan(seed, label_noise, decision):
+    """Few features, no softness: hardly anything explains the labels."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(40, 3)), rng.integers(2 + seed % 2, size=40)
+    clf = classifier(
+        kernel="linear", softness=0.0, label_noise=label_noise, decision=decision, tol=1e-4
+    ).fit(X, y)
+    for values in (clf.dual_coef_, clf.predict_proba(X), clf.label_error_proba_):
+        assert np.all(np.isfinite(values))
+    assert clf.log_evidence_ <= 0
+    assert clf.diagnostics_["bounded"].shape == clf.diagnostics_["converged"].shape
 
 
 def test_rates_of_classes():
@@ -339,7 +381,7 @@ def test_the_covariance_of_queries_is_that_of_the_gaussians():
 
 @pytest.mark.parametrize(
     ("n_classes", "decision", "bytes_an_entry"),
-    [(2, "vote", 40), (3, "vote", 56), (3, "bayes_point", 32)],
+    [(2, "vote", 64), (3, "vote", 96), (3, "bayes_point", 48)],
 )
 def test_too_little_memory_is_one_clear_error(n_classes, decision, bytes_an_entry):
     X, y, *_ = flowers(n_classes)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
+from test_classifier import FIXED
 
 import bayespoint
 from bayespoint import BayesPointClassifier
@@ -21,8 +22,13 @@ from bayespoint import BayesPointClassifier
 INTERRUPT_SECONDS = 30  # far above what it takes: a busy machine must not fail the test
 
 
-def classifier(**settings):
+def by_default(**settings):
     return BayesPointClassifier(**{"n_draws": 5, "random_state": 0, **settings})
+
+
+def classifier(**settings):
+    """Perceptrons with fixed settings."""
+    return by_default(**{"inference": "perceptron", **FIXED, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,17 @@ def test_warm_start_refuses_other_settings(iris, changed, settings):
         clf.fit(*iris)
 
 
+@pytest.mark.parametrize("sizes", [(2000, 0.1), (0.1, 2000)], ids=["from ep", "to ep"])
+def test_warm_start_refuses_another_method(iris, sizes):
+    """With other memory "auto" takes another method, whose draws are none of this one."""
+    clf = by_default(warm_start=True, cache_size=sizes[0], **FIXED).fit(*iris)
+    method = clf.inference_
+    clf.set_params(cache_size=sizes[1])
+    with pytest.raises(ValueError, match=r"warm_start.*inference"):
+        clf.fit(*iris)
+    assert clf.inference_ == method
+
+
 def test_warm_start_refuses_other_data(iris):
     X, y = iris
     clf = classifier(warm_start=True).fit(X, y)
@@ -86,10 +103,11 @@ def test_warm_start_after_a_failed_fit_does_not_mix_draws(iris):
         clf.fit(*wrong)
 
 
+@pytest.mark.parametrize("make", [classifier, by_default])
 @pytest.mark.parametrize("max_time", [1e-6, 0.5])
-def test_max_time_leaves_a_usable_fit(max_time):
+def test_max_time_leaves_a_usable_fit(make, max_time):
     X, y = make_classification(4000, 20, flip_y=0.2, n_informative=10, n_classes=3, random_state=0)
-    clf = classifier(n_draws=100_000, tol=0, max_time=max_time)
+    clf = make(n_draws=100_000, tol=0, max_time=max_time)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clf.fit(X, y)
@@ -113,7 +131,7 @@ INTERRUPTED = """
     X, y = make_classification(
         n, 20, n_informative=10, n_classes=classes, flip_y=0.1, random_state=0
     )
-    BayesPointClassifier(n_draws=2).fit(X[:100], y[:100])  # compiles
+    BayesPointClassifier(n_draws=2, inference="perceptron").fit(X[:100], y[:100])  # compiles
     results, sent = [], []
 
     def interrupt():
@@ -142,12 +160,16 @@ INTERRUPTED = """
         {"n": 300, "classes": 3, "n_jobs": 2, "delays": [0.1 + 0.007 * k for k in range(12)]},
         # not one run ends by then
         {"n": 9000, "classes": 2, "n_jobs": 2, "delays": [0.3], "softness": 1e-4},
+        # while settings are chosen
+        {"n": 3000, "classes": 3, "n_jobs": 2, "delays": [0.1, 0.5, 1.5], "gamma": "held-out",
+         "softness": "held-out", "bias": "auto", "inference": "auto"},
     ],
-    ids=["one thread", "two threads", "no draw"],
-)
+    ids=["one thread", "two threads", "no draw", "defaults"],
+)  # fmt: skip
 def test_interrupt_raises_and_leaves_a_usable_fit(settings):
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), json.dumps(settings)],
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED),
+         json.dumps({"inference": "perceptron", **FIXED, **settings})],
         capture_output=True, text=True, check=False, timeout=120,
         env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
     )  # fmt: skip

@@ -4,6 +4,7 @@ Against closed forms, enumeration and each other; its standard error against wha
 that it says where it is not to be trusted.
 """
 
+import signal
 from itertools import product
 
 import numpy as np
@@ -339,8 +340,12 @@ def test_time_that_is_up_leaves_what_was_drawn(monkeypatch):
     space = equicorrelated(50).space
     estimate = by("tilting", space, n_draws=10**9, max_time=0.05)
     assert_right(estimate, -np.log(51))
-    with pytest.raises(ValueError, match="time was up before the first draws; raise max_time"):
-        by("bridge", space, max_time=1e-9)
+    # Bridges make two steps that count whatever the time, and however few draws were asked for.
+    small, exact = CLOSED["three points"]
+    for settings in ({"max_time": 1e-9}, {"n_draws": 1}):
+        estimate = by("bridge", small.space, n_runs=32, **settings)
+        assert estimate.stderr > 0
+        assert_right(estimate, exact)
     # After so many steps in all, levels and burn-in included.
     steps, step = iter(range(300)), bridge._Ladders.step
     monkeypatch.setattr(
@@ -350,6 +355,22 @@ def test_time_that_is_up_leaves_what_was_drawn(monkeypatch):
     )
     flown = by("bridge", skewed(3, 2).space, n_draws=10**7)
     assert_right(flown, CLOSED["three points"][1])
+
+
+@pytest.mark.parametrize("call", [1, 25, 200])
+def test_ctrl_c_during_bridges_is_raised(monkeypatch, call):
+    """While levels are chosen, during burn-in, and after draws that count."""
+    calls, step = iter(range(1, 10**9)), bridge._Ladders.step
+
+    def interrupted(self, *arguments):
+        if next(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(bridge._Ladders, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        by("bridge", skewed(3, 2).space, n_draws=10**7)
+    assert next(calls) == call + 1
 
 
 ARGUMENTS = {

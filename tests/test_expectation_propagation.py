@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate
-from scipy.special import ndtr
+from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -28,8 +28,9 @@ from version_spaces import (
     with_both_labels,
 )
 
-from bayespoint import VersionSpace
-from bayespoint.gaussian_sites import Sites
+from bayespoint import EmptyVersionSpaceError, VersionSpace
+from bayespoint.decisions import label_odds
+from bayespoint.gaussian_sites import Likelihood, Sites, propagate
 from bayespoint.inference import expectation_propagation, sample_billiard
 from bayespoint.kernels import Kernel
 
@@ -236,6 +237,80 @@ def test_at_the_fixed_point_moments_are_those_of_the_labels(model):
         assert_allclose([mean[i], variance[i]], [first, second], atol=SAME)
         assert left_out[i] == pytest.approx(np.log(total), abs=SAME)
         assert wrong[i] == pytest.approx(integral(value, *against) / total, abs=QUADRATURE)
+
+
+# Grid for Simpson's rule: from 0 to beyond all outputs, fine beside exp(-40 f).
+FAR, N_STEPS = 90.0, 400_000
+
+
+def log_mass(log_density, sign):
+    """Log-integral over outputs of one sign."""
+    f = sign * np.linspace(0.0, FAR, N_STEPS + 1)
+    values = log_density(f)
+    largest = values.max()
+    return np.log(integrate.simpson(np.exp(values - largest), dx=FAR / N_STEPS)) + largest
+
+
+@pytest.mark.parametrize(
+    ("softness", "rate"),
+    [(0.0, 0.01), (0.0, 1e-6), (0.001, 0.0), (0.1, 0.0), (2.0, 0.0), (0.3, 0.1)],
+)
+def test_wrong_labels_by_quadrature_far_from_what_is_expected(softness, rate):
+    """Outputs that the other labels put up to 40 standard deviations on either side."""
+    scores = np.array([-40.0, -37.0, -20.0, -5.0, -0.5, 0.0, 0.5, 5.0, 20.0, 40.0])
+    y = np.where(np.arange(len(scores)) % 2, 1.0, -1.0)
+    odds = label_odds(np.full(len(scores), rate))
+    likelihood = Likelihood(y, np.full(len(y), softness), odds, np.log1p(-rate) + 0 * y)
+    found = likelihood.wrong(y * scores, np.ones(len(y)))
+    for score, probability in zip(scores, found, strict=True):
+
+        def log_density(f, score=score):
+            with np.errstate(divide="ignore"):
+                right = log_ndtr(f / np.sqrt(softness)) if softness else np.log(1.0 * (f > 0))
+                label = np.logaddexp(np.log(rate), np.log1p(-2 * rate) + right)
+            return norm.logpdf(f, score) + label
+
+        negative, positive = (log_mass(log_density, sign) for sign in (-1, 1))
+        expected = expit(negative - positive)
+        far = 0.02 if score < -36 else QUADRATURE  # beyond, a limit stands in
+        assert probability == pytest.approx(expected, rel=1e-4, abs=far), score
+
+
+# ---------------------------------------------------------------------- copies
+
+
+def likelihood_of(model, copies=1.0):
+    rates = model.rates
+    odds, log_right = label_odds(rates), np.log1p(-rates)
+    return Likelihood(model.space.y, model.space.ridge, odds, log_right, copies)
+
+
+@pytest.mark.parametrize("name", ["softness", "a rate a point", "negative sites, softness"])
+def test_copies_are_rows_written_out(name):
+    model = MODELS[name]
+    copies = 1.0 + np.arange(len(model.space)) % 3
+    row = np.repeat(np.arange(len(copies)), copies.astype(int))
+    counted = propagate(model.K, likelihood_of(model, copies), tol=PRECISE)
+    repeated = Model(
+        VersionSpace(model.K[np.ix_(row, row)], model.space.y[row], model.space.softness),
+        model.rates[row],
+    )
+    written = propagate(repeated.K, likelihood_of(repeated), tol=PRECISE)
+    assert counted.converged
+    assert written.converged
+    assert np.any(counted.sites.tau < 0) == (name != "softness")
+    assert counted.log_evidence == pytest.approx(written.log_evidence, abs=SAME)
+    summed = np.bincount(row, weights=written.gaussian.coef)
+    assert_allclose(counted.gaussian.coef, summed, atol=SAME * np.abs(summed).max())
+    for one, other in [
+        (counted.gaussian.cavity_mean, written.gaussian.cavity_mean),
+        (counted.gaussian.cavity_variance, written.gaussian.cavity_variance),
+        *zip(counted.sites, written.sites, strict=True),
+    ]:
+        assert_allclose(one[row], other, atol=SAME * np.abs(other).max())
+    # A negative control: without copies all of this is different.
+    single = propagate(model.K, likelihood_of(model), tol=PRECISE)
+    assert abs(single.log_evidence - written.log_evidence) > 0.1
 
 
 # ---------------------------------------------------------------------- closed forms
@@ -526,15 +601,30 @@ def everything(post, model):
     return [
         post.log_evidence, post.change, post.coef, *post.sites, *post.marginals(), *post.reducer(),
         post.bayes_point(), post.predictive(cross, diagonal), post.wrong_label_proba(),
-        post.leave_one_out(), *post.divergence(), *post.gradient({"scale": model.K}).values(),
-        post.sample(5, random_state=0).coef,
+        post.leave_one_out(), *divergence_of(post), *gradient_of(post, {"scale": model.K}).values(),
+        post.held_out_scores(), post.sample(5, random_state=0).coef,
     ]  # fmt: skip
+
+
+def divergence_of(post):
+    """Divergence and error; sites at no fixed point may be infinitely far from the prior."""
+    divergence, error = post.divergence()
+    assert divergence >= 0
+    return (0.0 if np.isposinf(divergence) and not post.converged else divergence), error
+
+
+def gradient_of(post, derivatives):
+    """Gradient, with the warning that there is exactly where sites are at no fixed point."""
+    if post.converged and not post.bounded:
+        return post.gradient(derivatives)
+    with pytest.warns(ConvergenceWarning, match="did not converge, or were bounded"):
+        return post.gradient(derivatives)
 
 
 @every_model
 @pytest.mark.parametrize("settings", [{"max_sweeps": 1}, {"max_time": 1e-9}], ids=str)
 def test_what_did_not_converge_warns_and_is_usable(model, settings):
-    message = r"did not converge in \d+ sweeps: one more would change.*max_sweeps"
+    message = r"did not converge in \d+ sweeps: one more would change.*Raise max_time"
     with pytest.warns(ConvergenceWarning, match=message):
         post = model.propagate(tol=1e-8, **settings)
     assert not post.converged
@@ -604,6 +694,13 @@ def test_without_a_fixed_point_it_warns_and_is_usable(name):
         post = model.propagate()
     for values in everything(post, model):
         assert np.all(np.isfinite(values))
+
+
+def test_an_empty_version_space_is_named():
+    problem = with_both_labels(3, 0, 0.0)
+    with pytest.raises(EmptyVersionSpaceError, match=r"\[0, 5\]"):
+        of(problem).propagate()
+    assert of(problem, softness=0.1).propagate().converged
 
 
 @pytest.mark.parametrize("name", NONE_FOUND)

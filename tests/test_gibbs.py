@@ -13,6 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from test_billiard_stops import PROMPT_SECONDS, can_press, press_ctrl_c
+from test_classifier import FIXED
 from test_classifier_billiard import flowers
 from test_perceptron_stops import interrupt
 from test_starts import make_space
@@ -678,7 +679,7 @@ def test_an_empty_version_space_names_its_points():
 def classifier(**settings):
     """Gibbs sampler with so few draws that there is no R-hat, which could warn."""
     return BayesPointClassifier(
-        **{"inference": "gibbs", "n_draws": 8, "random_state": 0, **settings}
+        **{"inference": "gibbs", "n_draws": 8, "random_state": 0, **FIXED, **settings}
     )
 
 
@@ -723,7 +724,11 @@ def test_auto_is_a_vote_and_never_gibbs():
     X, y, new, _ = flowers(3)
     by_default, vote = (classifier(decision=d).fit(X, y) for d in ("auto", "vote"))
     assert_array_equal(by_default.predict_proba(new), vote.predict_proba(new))
-    assert classifier(inference="auto", label_noise=0.1).fit(X, y).inference_ == "billiard"
+    settings = {"inference": "auto", "label_noise": 0.1}
+    assert classifier(**settings).fit(X, y).inference_ == "ep"
+    # Without room for EP.
+    little = 40 * len(X) ** 2 / 1e6
+    assert classifier(**settings, cache_size=little).fit(X, y).inference_ == "billiard"
 
 
 @pytest.mark.parametrize("label_noise", [0.0, 0.1])

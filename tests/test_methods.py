@@ -81,9 +81,9 @@ def test_every_method_is_named():
     assert METHODS["perceptron"].needed_bytes(1000, 8, 3) == 0
     assert METHODS["billiard"].needed_bytes(1000, 8, 3) == 16e6  # the rows and a factor
     assert METHODS["billiard"].needed_bytes(1000, 4, 0) == 12e6
-    # Rows, the matrix in float64, its factor and that of the sites; and one a voting machine.
-    assert METHODS["ep"].needed_bytes(1000, 8, 0) == 32e6
-    assert METHODS["ep"].needed_bytes(1000, 4, 3) == 52e6
+    # Rows, the matrix in float64, its factor, inverse, two for work; and two a voting machine.
+    assert METHODS["ep"].needed_bytes(1000, 8, 0) == 48e6
+    assert METHODS["ep"].needed_bytes(1000, 4, 3) == 92e6
 
 
 @pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.0),

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
+from test_classifier import FIXED
 from thresholds import FALSE_ALARM_RATE, compare_means, two_stage
 
 from bayespoint import (
@@ -58,7 +59,10 @@ def digits():
 
 @cache
 def noisy():
-    return BayesPointClassifier(label_noise=0.05, n_draws=40, random_state=0).fit(*digits())
+    clf = BayesPointClassifier(
+        label_noise=0.05, n_draws=40, random_state=0, inference="billiard", **FIXED
+    )
+    return clf.fit(*digits())
 
 
 @pytest.mark.usefixtures("plt")
@@ -161,7 +165,9 @@ def test_bad_arguments_of_label_errors_are_refused(options, message):
 def test_classifiers_that_know_no_label_errors_are_refused():
     X, y = digits()
     with pytest.raises(ValueError, match=r"inference='perceptron', .* fit .* label_noise > 0"):
-        LabelErrorDisplay.from_estimator(BayesPointClassifier(n_draws=2).fit(X, y))
+        LabelErrorDisplay.from_estimator(
+            BayesPointClassifier(inference="perceptron", n_draws=2).fit(X, y)
+        )
     with pytest.raises(ValueError, match="estimator must be a BayesPointClassifier; got SVC"):
         LabelErrorDisplay.from_estimator(SVC().fit(X, y))
     onion = OnionClassifier(depth=1, n_draws=50).fit(X[y < 2], y[y < 2])
@@ -198,7 +204,9 @@ def moons():
 
 
 def fit_moons(**options):
-    options = {"gamma": 0.5, "label_noise": 0.1, "n_draws": 20, "random_state": 0} | options
+    """Billiard for noisy labels, perceptrons for clean ones."""
+    options = FIXED | {"gamma": 0.5, "label_noise": 0.1, "n_draws": 20, "random_state": 0} | options
+    options.setdefault("inference", "billiard" if options["label_noise"] else "perceptron")
     return BayesPointClassifier(**options).fit(*moons())
 
 

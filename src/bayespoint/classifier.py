@@ -82,8 +82,9 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
         expectation propagation, a Gaussian approximation of the posterior in closed form, with
         ``log_evidence_``; for votes it needs six m × m matrices, and two more a class. "auto": EP
-        where its sweeps take some seconds at most (up to about 2,600 points of two classes, 700 of
-        ten), else billiard with label noise, else perceptron; ``inference_reason_`` says why.
+        where its sweeps take some seconds at most (up to about 2,200 points of two classes, 460 of
+        ten) and ``cache_size`` is enough, else billiard with label noise, else perceptron;
+        ``inference_reason_`` says why.
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
     softness : float or {"held-out", "evidence"}, default="held-out"
@@ -267,7 +268,6 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     def _fit(self, X, y, sample_weight):
         """Fit, and return whether Ctrl-C cut it short."""
         check_parameters(self._checked_parameters())
-        self.__dict__.pop("log_evidence_", None)  # of an earlier fit
         drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
         budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
         distinct, points = self._training_points(X, y, sample_weight)
@@ -346,9 +346,12 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         kernel.center_, kernel.layout_ = self._center_, self._layout_
         return kernel
 
-    def _rows(self, kernel, distinct, threads):
+    def _points_of(self, kernel, distinct):
         diagonal = distinct.diagonal() if self.kernel == "precomputed" else None
-        points = kernel.prepare(distinct, diagonal=diagonal)
+        return kernel.prepare(distinct, diagonal=diagonal)
+
+    def _rows(self, kernel, distinct, threads):
+        points = self._points_of(kernel, distinct)
         cache_bytes = int(self.cache_size * 1e6)
         return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
 
@@ -370,18 +373,20 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
 
     def _check_feasible(self, problem, points):
         """Find what no classifier can satisfy before anything is drawn."""
-        origin = problem.rows.diagonal == 0
-        if np.any(origin):
-            raise ValueError(
-                f"rows {some_of(origin, points.row)} of X lie at the origin of feature space "
-                f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
-            )
+        self._check_origin(problem.rows.diagonal, points)
         if self.softness_ == 0:
             conflicting = self._contradictions(points)
             if len(conflicting):
                 raise EmptyVersionSpaceError(
                     conflicting, " (equal rows, unequal labels)", "leave them out"
                 )
+
+    def _check_origin(self, length, points):
+        if np.any(length == 0):
+            raise ValueError(
+                f"rows {some_of(length == 0, points.row)} of X lie at the origin of feature space "
+                f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
+            )
 
     def _contradictions(self, points):
         """Points whose labels no classifier can give them, because equal ones have another."""
@@ -397,6 +402,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
     def _held_draws(self, points):
         """Draws of the last fit to add to, or None."""
         settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
+        settings["inference"] = self.inference_
         given = by_evidence(self.label_noise)
         settings["label_noise"] = self.label_noise if given else self._class_noise_.tolist()
         settings[SAME_DATA] = points.fingerprint

@@ -186,7 +186,7 @@ class GaussianPosterior:
         ndarray of shape (m,)
         """
         mean, variance = self._cavity
-        return mean / np.sqrt(variance + self._likelihood.variance)
+        return mean / np.sqrt(np.maximum(variance, 0.0) + self._likelihood.variance)
 
     def leave_one_out(self):
         """Log-probability of each label given all others, approximately.

@@ -99,8 +99,17 @@ class Likelihood(NamedTuple):
         probability = np.exp(self._log_mean(h)[0])
         hardly = probability < LEAST_PROBABILITY  # what else explains the label?
         joint = (rho * ndtr(-z) + (1 - rho) * turned) / np.where(hardly, 1.0, probability)
-        explained = (self.variance > 0) | (rho > 0)
-        return np.clip(np.where(hardly, explained.astype(float), joint), 0.0, 1.0)
+        return np.clip(np.where(hardly, self._wrong_far(mean, variance), joint), 0.0, 1.0)
+
+    def _wrong_far(self, mean, variance):
+        """Limit of `wrong` for labels that are all but impossible, right to about 0.01."""
+        total = variance + self.variance
+        # Softness then takes the output just over 0, by total / |mean| on average.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = (self.y * mean * self.variance + variance * total / np.abs(mean)) / total
+            soft = ndtr(-left / np.sqrt(variance * self.variance / total))
+        sure = np.where(self.variance > 0, soft, 0.0)
+        return np.where(np.isfinite(self.odds), 1.0, sure)  # or it is simply wrong
 
 
 class Sites(NamedTuple):
@@ -114,7 +123,7 @@ class Gaussian(NamedTuple):
     """What sites make of the prior N(0, K)."""
 
     coef: np.ndarray  # (m,), of the mean, f = K coef
-    cavity_mean: np.ndarray  # (m,), of each point without its own site
+    cavity_mean: np.ndarray  # (m,), of each point without its own site (of one copy)
     cavity_variance: np.ndarray  # (m,)
     log_ratio: float  # log-integral of prior and sites, less those of each site in its cavity
     many: np.ndarray  # points with tau > 0
@@ -239,6 +248,8 @@ def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop):
         mean, variance = np.zeros(len(K)), K.diagonal().copy()
         first, _ = _next_sites(likelihood, mean, variance, bounds)
         current = _look(K, likelihood, first, bounds)
+        if current is None:  # weak labels of points that know all of each other
+            current = _look(K, likelihood, Sites(0.0 * mean, 0.0 * mean), bounds)
     damping, sweeps = 1.0, 1
     while current.change > tol and sweeps < max_sweeps and not (stop is not None and stop()):
         sites = Sites(*(
@@ -352,7 +363,8 @@ def _combine(K, sites, copies):
         # So far all copies of a point are left out: all but one of them come back.
         one = Sites(*sites)
         log_ratio += np.sum(_log_integral(mean, variance, tau, nu))
-        mean, variance = _cavities(mean, variance, *(-(copies - 1) * values for values in one))
+        back = np.maximum(np.asarray(copies) - 1, 0.0)  # of less than one copy, none
+        mean, variance = _cavities(mean, variance, *(-back * values for values in one))
         log_ratio -= np.sum(copies * _log_integral(mean, variance, *one))
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None

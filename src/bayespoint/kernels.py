@@ -427,15 +427,15 @@ def scale_gamma(X, weight):
             variance = share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
     if not np.isfinite(variance):
         raise ValueError(
-            "gamma='scale' needs the variance of X, which overflows: scale the features, for "
-            "example with StandardScaler."
+            "gamma from the data needs the variance of X, which overflows: scale the features, "
+            "for example with StandardScaler."
         )
     if variance <= 0:
         return 1.0
     with np.errstate(over="ignore"):
         gamma = 1.0 / (X.shape[1] * variance)
     if not np.isfinite(gamma):
-        raise ValueError("gamma='scale' overflows: the features vary too little; scale them.")
+        raise ValueError("gamma from the data overflows: the features vary too little; scale them.")
     return float(gamma)
 
 

@@ -299,7 +299,7 @@ class Propagation:
     def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
         """Find the sites of all machines, from those held, and draw ``n_draws`` classifiers."""
         softness = problem.softness / problem.weight
-        factor = factorise(problem.rows, softness, threads, lambda: budget.interrupted)
+        factor = factorise(problem.rows, softness, threads)
         gaussians = cls._gaussians(problem, tol, held, budget, factor)
         if not budget.interrupted:
             find = conflict_check(problem.space, problem.points, problem.names)
@@ -307,13 +307,14 @@ class Propagation:
                 sure = not problem.softness and np.all(np.isinf(problem.odds[machine]))
                 if sure and not gaussian.converged and not budget.spent():
                     find(machine, np.abs(gaussian.coef))
-                warn_if_moving(gaussian, name)
+                if not gaussian.converged:  # bounded sites are in the diagnostics
+                    warn_if_moving(gaussian, name)
         coef, norms = [], []
         for machine, gaussian in enumerate(gaussians):
             seed = np.random.SeedSequence(entropy, spawn_key=(2, machine))
             draws, outputs = gaussian.draws(n_draws, np.random.default_rng(seed))
             coef.append(draws)
-            norms.append(np.sqrt(draws.mean(axis=0) @ outputs.mean(axis=0)))
+            norms.append(np.sqrt(max(draws.mean(axis=0) @ outputs.mean(axis=0), 0.0)))
         each = {
             name: np.array([getattr(gaussian, name) for gaussian in gaussians])
             for name in ("sweeps", "converged", "bounded", "change", "log_evidence")
@@ -350,6 +351,8 @@ class Propagation:
             space = problem.space(machine)
             space.ridge = problem.ridge / copies
             found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
+            budget.show(machine + 1, len(problem.odds), "machines,")
+        budget.close()
         return found
 
     @classmethod

@@ -29,6 +29,7 @@ PRIORS = {
     "label_noise": (logit(0.02), 1.5),
 }
 FARTHEST = 4.0  # standard deviations
+MOST_NOISE = logit(0.45)
 
 # Widths looked at first, as logarithms, in units of "scale".
 FIRST_WIDTHS = (0.0, -2.0, 2.0)
@@ -174,7 +175,12 @@ def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
     starts = [middle]
     if "gamma" in names:
         starts = [np.where(np.array(names) == "gamma", width, middle) for width in FIRST_WIDTHS]
-    bounds = list(zip(middle - FARTHEST * spread, middle + FARTHEST * spread, strict=True))
+    bounds = [
+        (low, MOST_NOISE if name == "label_noise" else high)
+        for name, low, high in zip(
+            names, middle - FARTHEST * spread, middle + FARTHEST * spread, strict=True
+        )
+    ]
     try:
         first = min(starts, key=lambda point: evidence(point)[0])
         minimize(
@@ -272,8 +278,8 @@ class _HeldOut(_Search):
             found, likelihood, _ = self._propagate(machine, K, settings)
             if found is None:
                 return -np.inf
-            cavity = found.gaussian.cavity_mean, found.gaussian.cavity_variance
-            scores.append(cavity[0] / np.sqrt(cavity[1] + likelihood.variance))
+            mean, variance = found.gaussian.cavity_mean, found.gaussian.cavity_variance
+            scores.append(mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance))
         return fit_steepness(np.array(scores), self.label, self.weight, self.noise)[1]
 
 

@@ -33,7 +33,7 @@ SLACK = 0.5 * np.sqrt(0.05 * 0.95)
 
 # EP is chosen where its sweeps, those of the search for settings included, take at most so many
 # operations: some seconds.
-PROPAGATION_WORK = 2e11
+PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
 # Decisions by the probability of the whole posterior.
@@ -44,6 +44,7 @@ class SettlingMixin:
     """How a `BayesPointClassifier` finds what its parameters leave open."""
 
     if TYPE_CHECKING:  # parameters and fitted attributes are the classifier's
+        _chosen_noise_: np.ndarray
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -82,13 +83,14 @@ class SettlingMixin:
     def _suited(self, n_points, n_machines, itemsize):
         """Method for this many points, and why."""
         needed = METHODS["ep"].needed_bytes(n_points, itemsize, n_machines) / 1e6
+        little = f"little memory for EP ({needed:.0f} MB)" if needed > self.cache_size else ""
         cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
         if n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and needed <= self.cache_size:
             return "ep", "few points, which expectation propagation takes seconds for"
         if by_evidence(self.label_noise) or np.any(self._class_noise_):
-            reason = "many points, and label_noise > 0, which perceptrons cannot take into account"
-            return "billiard", reason
-        return "perceptron", "many points, which perceptrons are the fastest for"
+            reason = "and label_noise > 0, which perceptrons cannot take into account"
+            return "billiard", f"{little or 'many points'}, {reason}"
+        return "perceptron", f"{little or 'many points'}, and perceptrons are the fastest"
 
     def _set_noise(self, label_noise):
         self._class_noise_ = class_noise(label_noise, self.classes_)
@@ -99,7 +101,10 @@ class SettlingMixin:
     def _settle(self, distinct, points, held, budget, threads):
         """Set gamma, bias, softness and label noise, from the data where that is asked for."""
         if held is not None and self.inference_ != "ep":
+            if by_evidence(self.label_noise):
+                self._set_noise(self._chosen_noise_)
             return  # as they were when the held draws were made
+        self.__dict__.pop("log_evidence_", None)  # of an earlier fit
         given = {name: getattr(self, name, 0.0) for name in CHOSEN_SETTINGS}
         evidence = [name for name, value in given.items() if by_evidence(value)]
         held_out = [name for name, value in given.items() if by_held_out(value)]
@@ -108,7 +113,9 @@ class SettlingMixin:
                 [n for n in names if n != "gamma"] for names in (evidence, held_out)
             )
         named, scale = isinstance(self.gamma, str), 1.0
-        if named and self.kernel != "precomputed":
+        if (
+            self.gamma == "scale" and self.kernel != "precomputed"
+        ) or "gamma" in evidence + held_out:
             scale = scale_gamma(distinct, points.weight)
         self.gamma_ = scale if named else float(self.gamma)
         check_fits(self.gamma_, "gamma", distinct.dtype)
@@ -118,6 +125,8 @@ class SettlingMixin:
         auto = 0.0 if local and len(self.classes_) > 2 else 1.0
         self.bias_ = auto if isinstance(self.bias, str) else float(self.bias)
         self.softness_ = FIRST_SOFTNESS if isinstance(self.softness, str) else float(self.softness)
+        if evidence or held_out:
+            self._check_origin(self._points_of(self._new_kernel(distinct), distinct).length, points)
         chosen = evidence_points(points.label, self._entropy_)
         if evidence:
             # What held-out labels choose later is free, too.
@@ -170,8 +179,14 @@ class SettlingMixin:
         self.gamma_, self.bias_, self.softness_ = settings[:3]
         if "label_noise" in names:
             self._set_noise(settings.label_noise)
+            self._chosen_noise_ = self._class_noise_
 
     def _late(self, budget):
         """Return what says whether the share of time for choosing settings is over."""
         limit = np.inf if self.max_time is None else CHOOSING_SHARE * self.max_time
-        return lambda: budget.interrupted or budget.elapsed() > limit
+
+        def late():
+            budget.show(0, 1, "choosing settings,")
+            return budget.interrupted or budget.elapsed() > limit
+
+        return late
