@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayespoint import BayesPointClassifier, OnionClassifier
 
+FIXED = {"gamma": "scale", "softness": 0.1, "bias": 1.0}
 NOT_A_GRAM_MATRIX = "hands over numbers that are not inner products, which we refuse"
 EXPECTED = {
     "check_estimators_dtypes": NOT_A_GRAM_MATRIX,
@@ -22,17 +23,26 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         BayesPointClassifier(n_draws=5),
-        BayesPointClassifier(n_draws=5, decision="vote"),
-        BayesPointClassifier("linear", n_draws=5),
-        BayesPointClassifier("poly", normalize_kernel=False, n_draws=5),
-        BayesPointClassifier("laplacian", n_draws=5),
-        BayesPointClassifier("precomputed", n_draws=5),
-        BayesPointClassifier(inference="billiard", n_draws=4),
-        BayesPointClassifier(inference="billiard", decision="bayes_point", n_draws=4),
-        BayesPointClassifier(label_noise=0.05, n_draws=4),
-        BayesPointClassifier("precomputed", label_noise=0.05, n_draws=4),
-        BayesPointClassifier(inference="ep", n_draws=4),
-        BayesPointClassifier(inference="ep", decision="bayes_point", label_noise=0.05, n_draws=4),
+        BayesPointClassifier("precomputed", n_draws=4),
+        BayesPointClassifier(gamma="evidence", softness="evidence", bias="evidence", n_draws=4),
+        BayesPointClassifier(inference="perceptron", n_draws=5, **FIXED),
+        BayesPointClassifier(inference="perceptron", decision="vote", n_draws=5, **FIXED),
+        BayesPointClassifier("linear", inference="perceptron", n_draws=5, **FIXED),
+        BayesPointClassifier(
+            "poly", normalize_kernel=False, inference="perceptron", n_draws=5, **FIXED
+        ),
+        BayesPointClassifier("laplacian", inference="perceptron", n_draws=5, **FIXED),
+        BayesPointClassifier("precomputed", inference="perceptron", n_draws=5, **FIXED),
+        BayesPointClassifier(inference="billiard", n_draws=4, **FIXED),
+        BayesPointClassifier(inference="billiard", decision="bayes_point", n_draws=4, **FIXED),
+        BayesPointClassifier(inference="billiard", label_noise=0.05, n_draws=4, **FIXED),
+        BayesPointClassifier(
+            "precomputed", inference="billiard", label_noise=0.05, n_draws=4, **FIXED
+        ),
+        BayesPointClassifier(inference="ep", n_draws=4, **FIXED),
+        BayesPointClassifier(
+            inference="ep", decision="bayes_point", label_noise=0.05, n_draws=4, **FIXED
+        ),
         OnionClassifier(depth=1, n_draws=400),
     ],
     expected_failed_checks=expected_failures,
