@@ -106,7 +106,7 @@ def scores(y, predicted, p):
     return {
         "error": np.mean(predicted != y),
         "log_loss": -np.mean(np.log(np.maximum(np.where(positive, p, 1 - p), SMALLEST))),
-        "aurc": aurc(y, predicted, np.maximum(p, 1 - p)),
+        "aurc": aurc(y, predicted, np.where(predicted > 0, p, 1 - p)),
         "brier": np.mean((p - positive) ** 2),
         "ece": np.abs(gaps).sum() / len(p),
         "bins": [np.bincount(bins, w, FIGURE_BINS).tolist() for w in (None, p, 1.0 * positive)],

@@ -9,12 +9,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, ndtr
+from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import BayesPointClassifier, VersionSpace, calibration, selection, settling
 from bayespoint.decisions import combine_votes, fit_steepness, sharpen
+from bayespoint.gaussian_sites import Likelihood, held_out_scores, propagate
 from bayespoint.inference import expectation_propagation
 from bayespoint.kernels import Kernel, scale_gamma
 from bayespoint.selection import PRIORS, Settings, choose, choose_by_errors, choose_held_out
@@ -194,7 +196,8 @@ def test_weights_are_rows_written_out(kind, n_classes):
         if kind == "evidence":
             found.append(search_of(selection._Evidence, one, ALL)(np.full(4, -0.5))[0])
         else:
-            search = search_of(selection._HeldOut, one, ("gamma", "softness"), noise=0.05)
+            options = {"noise": 0.05, "alone": False}  # one row is left out
+            search = search_of(selection._HeldOut, one, ("gamma", "softness"), **options)
             found.append(search(np.full(2, -0.5)))
     assert found[0] == pytest.approx(found[1], abs=1e-4)
     assert abs(found[2] - found[1]) > 0.1
@@ -218,6 +221,42 @@ def test_the_chosen_settings_are_as_good_as_the_best_of_a_grid(kind, n_classes):
     assert found < min(grid) + NEARLY[kind]
     assert max(grid) > found + 2
     assert chosen.n_evaluations < 60
+
+
+def test_copies_do_not_give_labels_away():
+    """Where equal rows agree they are left out together, or copies make narrow kernels win."""
+    X, y = make_moons(100, noise=0.25, random_state=0)
+    once, twice, weighted = (
+        classifier(gamma="held-out", softness="held-out", decision="calibrated").fit(*data)
+        for data in ((X, y), (np.repeat(X, 2, axis=0), np.repeat(y, 2)), (X, y, np.full(100, 5.0)))
+    )
+    for clf in (twice, weighted):
+        assert 0.2 < clf.gamma_ / once.gamma_ < 8  # with one copy left out 40 to 100
+    one_copy = held_out_scores_of(twice, X, y, alone=False)
+    assert np.mean(one_copy * np.where(y == 1, 1, -1) < 0) < 0.5 * np.mean(
+        held_out_scores_of(twice, X, y, alone=True) * np.where(y == 1, 1, -1) < 0
+    )
+
+
+def held_out_scores_of(clf, X, y, alone):
+    """Scores of rows that are there twice, with a kernel that knows rows by heart."""
+    K = Kernel("rbf", gamma=1000.0, bias=1.0)(X)
+    m = len(y)
+    likelihood = Likelihood(
+        np.where(y == 1, 1.0, -1.0), np.full(m, clf.softness_), np.full(m, np.inf), np.zeros(m),
+        np.full(m, 2.0),
+    )  # fmt: skip
+    return held_out_scores(propagate(K, likelihood), likelihood, alone)
+
+
+def test_copies_of_contested_points_are_left_out_one_at_a_time():
+    """Rows of a few values with both labels: their shares count, and a new row may be equal."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(200, 1)).astype(float)
+    y = (rng.random(200) < np.array([0.2, 0.5, 0.8])[X[:, 0].astype(int)]).astype(int)
+    p = classifier(gamma="held-out", softness="held-out", decision="calibrated").fit(X, y)
+    shares = [y[X[:, 0] == value].mean() for value in range(3)]
+    assert_allclose(p.predict_proba([[0.0], [1.0], [2.0]])[:, 1], shares, atol=0.1)
 
 
 # ---------------------------------------------------------------------- recovery
@@ -539,12 +578,13 @@ def never():
 
 
 def test_widths_are_compared_by_their_errors():
-    start, asked = Settings(9.0, 1.0, 0.1, 0.0), []
+    start, asked, dear = Settings(9.0, 1.0, 0.1, 0.0), [], None
 
     def errors(settings):
         asked.append(settings)
         width = settings.gamma / 2.0
-        return 0.1 + 0.02 * abs(np.log2(width)) - 0.05 * (settings.softness == 10.0)
+        loss = 5.0 if width == dear else 1.0
+        return 0.1 + 0.02 * abs(np.log2(width)) - 0.05 * (settings.softness == 10.0), loss
 
     both = ("gamma", "softness")
     best = choose_by_errors(errors, start, both, scale=2.0, slack=0.0, stop=never)
@@ -555,6 +595,9 @@ def test_widths_are_compared_by_their_errors():
     for slack, width in [(0.021, 2.0), (0.041, 4.0), (1.0, 8.0)]:
         best = choose_by_errors(errors, start, ("gamma",), scale=2.0, slack=slack, stop=never)
         assert best == start._replace(gamma=2.0 * width)
+    dear = 8.0  # unless its probabilities are far worse
+    best = choose_by_errors(errors, start, ("gamma",), scale=2.0, slack=1.0, stop=never)
+    assert best == start._replace(gamma=2.0 * 4.0)
     best = choose_by_errors(errors, start, ("softness",), scale=2.0, slack=0.0, stop=never)
     assert best == start._replace(softness=10.0)
 
@@ -566,7 +609,7 @@ def test_without_time_one_setting_is_tried(names):
 
     def errors(settings):
         asked.append(settings)
-        return 0.5
+        return 0.5, 1.0
 
     best = choose_by_errors(errors, start, names, scale=2.0, slack=0.0, stop=lambda: True)
     assert asked == [best]

@@ -19,7 +19,7 @@ from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, some_of
 from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
 from bayespoint.methods import METHODS, Problem
-from bayespoint.points import contradictions, merge_duplicates
+from bayespoint.points import contested, contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
 from bayespoint.prediction import PredictionMixin
 from bayespoint.settling import VOTING, SettlingMixin
@@ -60,9 +60,10 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         is called from several threads.
     gamma : float or {"held-out", "evidence", "scale"}, default="held-out"
         Kernel width. "held-out": chosen from the training data by labels left out; with EP (and for
-        billiard and Gibbs sampler) by the probability of each label given all others, on at most
-        500 points drawn in proportion to the classes; for perceptrons by errors out of five folds,
-        on at most 2,000. "evidence": by the probability of all labels (of EP, on at most 500
+        billiard and Gibbs sampler) by the probability of each label given all others (equal rows
+        are left out together, unless they have both labels), on at most 500 points, drawn in
+        proportion to the classes, or one a class; for perceptrons by errors out of five folds, on
+        at most 2,000. "evidence": by the probability of all labels (of EP, on at most 500
         points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`. Without effect
         where the kernel has no width.
     degree : int, default=3
@@ -445,7 +446,8 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
             if votes:
                 self._gaussian_ = closed_form(gaussians)
             if self._decision_ == "calibrated":
-                scores = np.array([gaussian.held_out_scores() for gaussian in gaussians])
+                alone = ~contested(points)
+                scores = np.array([gaussian.held_out_scores(alone) for gaussian in gaussians])
                 self._kappa_, _ = fit_steepness(scores, points.label, points.weight, self._noise_)
         self._label_proba_: np.ndarray | None = None
         if samples or gaussians is not None:

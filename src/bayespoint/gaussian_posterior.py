@@ -5,6 +5,7 @@ from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint.factor import factorise
+from bayespoint.gaussian_sites import held_out_scores
 from bayespoint.gram import outputs_of
 from bayespoint.posterior import IMPOSSIBLE, Posterior, numbers
 from bayespoint.validation import check_positive_integer, check_seed, entropy_of, warn
@@ -178,15 +179,20 @@ class GaussianPosterior:
         """
         return self._likelihood.wrong(*self._cavity)
 
-    def held_out_scores(self):
+    def held_out_scores(self, alone=True):
         """Mean over standard deviation, softness added, of each output given all other labels.
+
+        Parameters
+        ----------
+        alone : ndarray of bool or bool, default=True
+            Whether no equal row has another label: then all copies of a point are left out, else
+            one.
 
         Returns
         -------
         ndarray of shape (m,)
         """
-        mean, variance = self._cavity
-        return mean / np.sqrt(np.maximum(variance, 0.0) + self._likelihood.variance)
+        return held_out_scores(self._fixed_point, self._likelihood, alone)
 
     def leave_one_out(self):
         """Log-probability of each label given all others, approximately.

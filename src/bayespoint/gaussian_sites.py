@@ -417,6 +417,27 @@ def _cavities(mean, variance, tau, nu):
         return (mean / variance - nu) / precision, 1 / precision
 
 
+def held_out_scores(found, likelihood, alone):
+    """Mean over standard deviation, softness added, of each output given other labels.
+
+    One copy of a point is left out, as a new row may be equal to old ones; but all of them where
+    a point is ``alone``, for then copies tell no more than its label, which they would give away.
+
+    Parameters
+    ----------
+    found : FixedPoint
+    likelihood : Likelihood
+    alone : ndarray of bool or bool
+        Whether no equal row has another label.
+    """
+    gaussian, sites = found.gaussian, found.sites
+    others = np.where(alone, np.maximum(np.asarray(likelihood.copies) - 1, 0.0), 0.0)
+    mean, variance = _cavities(
+        gaussian.cavity_mean, gaussian.cavity_variance, others * sites.tau, others * sites.nu
+    )
+    return mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
+
+
 def _log_integral(mean, variance, tau, nu):
     """Log-integral of exp(nu f - tau f² / 2) under N(mean, variance), for each of several f."""
     with np.errstate(invalid="ignore"):

@@ -77,6 +77,12 @@ def contradictions(points, sure=slice(None)):
     return np.sort(row[np.isin(group, several[count > 1])])
 
 
+def contested(points):
+    """Whether another label was given to an equal row, for each distinct point."""
+    several, count = np.unique(points.group, return_counts=True)
+    return np.isin(points.group, several[count > 1])
+
+
 def _groups_of_equal_rows(X, keys):
     """Number the distinct rows in hash order; equal rows get equal numbers."""
     _, group = np.unique(keys, return_inverse=True)

@@ -30,8 +30,8 @@ class PredictionMixin:
         """Outputs that decide: the class with the largest one is predicted.
 
         With ``decision="bayes_point"`` the cosine between the Bayes point and the point in
-        feature space (shifted by ``class_weight``); with "vote" the logit of the probability
-        (two classes) or its logarithm.
+        feature space (shifted by ``class_weight``); with votes ("calibrated", too) the logit of the
+        probability (two classes) or its logarithm.
 
         Parameters
         ----------

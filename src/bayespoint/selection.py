@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from bayespoint.decisions import fit_steepness, label_odds
-from bayespoint.gaussian_sites import Likelihood, propagate
+from bayespoint.gaussian_sites import Likelihood, held_out_scores, propagate
 
 # Points that the evidence is computed of, at most; every class in proportion.
 EVIDENCE_POINTS = 500
@@ -42,13 +42,16 @@ VALUE_TOLERANCE = 1e-5
 
 # Held-out labels: starts of the search (logarithms of width, in units of "scale", and of softness),
 # sides of its first simplex, and how many settings are looked at.
-HELD_OUT_STARTS = {"gamma": (-2.0, -1.0, 0.0, 1.0), "softness": (np.log(0.03), 0.0)}
+# The plainest come first, in case time is short.
+HELD_OUT_STARTS = {"gamma": (0.0, -1.0, 1.0, -2.0), "softness": (0.0, np.log(0.03))}
 SIMPLEX = {"gamma": 0.7, "softness": 1.0}
 HELD_OUT_STEPS = 24
 HELD_OUT_PRECISION = 0.05
 
 # Widths (in units of "scale") and softness that perceptrons are tried with.
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0)
+# A log-loss within this factor is near the best.
+NEAR_LOSS = 1.6
+WIDTHS = (1.0, 2.0, 4.0, 0.5, 3.0, 8.0, 0.25)
 SOFTNESS = (0.1, 1.0, 10.0)
 
 
@@ -73,17 +76,20 @@ class _TimeUpError(Exception):
     pass
 
 
-def choose_held_out(kernel, X, label, weight, settings, names, *, scale, noise=0.0, stop=None):
+def choose_held_out(
+    kernel, X, label, weight, settings, names, *, scale, noise=0.0, alone=True, stop=None
+):  # fmt: skip
     """Maximise the probability of labels held out over some of "gamma" and "softness".
 
-    Parameters as for `choose`; ``noise`` is the share of wrong labels.
+    Parameters as for `choose`; ``noise`` is the share of wrong labels, ``alone`` as for
+    `bayespoint.gaussian_sites.held_out_scores`.
 
     Returns
     -------
     Chosen
         With the log-probability of the held-out labels in the place of the evidence.
     """
-    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop, noise)
+    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop, noise, alone)
     grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
     starts = np.stack([values.ravel() for values in grid], axis=-1)
     try:
@@ -101,20 +107,21 @@ def choose_held_out(kernel, X, label, weight, settings, names, *, scale, noise=0
     return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
 
 
-def choose_by_errors(errors, settings, names, *, scale, slack, stop):
-    """Minimise ``errors(settings)`` over widths, then over softness.
+def choose_by_errors(trial, settings, names, *, scale, slack, stop):
+    """Choose a width, then a softness, by labels left out.
 
     Parameters
     ----------
-    errors : callable
-        From `Settings` to the share of held-out labels that are wrong.
+    trial : callable
+        From `Settings` to the share of held-out labels that are wrong, and to their log-loss.
     settings : Settings
     names : sequence of str
         Of "gamma" and "softness", which to choose.
     scale : float
         Unit of gamma.
     slack : float
-        The narrowest width is taken that makes at most so many errors more than the best.
+        Widths that make at most so many errors more than the best are as good, if their log-loss
+        is near the best of these: the narrowest of them is taken.
     stop : callable
         Says when time is up.
 
@@ -122,23 +129,27 @@ def choose_by_errors(errors, settings, names, *, scale, slack, stop):
     -------
     Settings
     """
-    best, least = settings, np.inf
+    best, least = settings, (np.inf, np.inf)
     if "gamma" in names:
         tried: list = []
         for width in WIDTHS:
             if stop() and tried:
                 break
             candidate = settings._replace(gamma=scale * width)
-            tried.append((errors(candidate), candidate))
-        least = min(error for error, _ in tried)
-        best = [candidate for error, candidate in tried if error <= least + slack][-1]
+            tried.append((trial(candidate), candidate))
+        least, best = min(tried, key=lambda pair: pair[0])
+        if slack:
+            good = [pair for pair in tried if pair[0][0] <= least[0] + slack]
+            most = NEAR_LOSS * min(loss for (_, loss), _ in good)
+            near = [pair for pair in good if pair[0][1] <= most]
+            least, best = max(near, key=lambda pair: pair[1].gamma)
     if "softness" in names:
         for value in SOFTNESS:
-            if np.isfinite(least) and (stop() or value == best.softness):
+            if np.isfinite(least[0]) and (stop() or value == best.softness):
                 continue
             candidate = best._replace(softness=value)
-            found = errors(candidate)
-            if found < least:
+            found = trial(candidate)
+            if found[0] < least[0]:
                 best, least = candidate, found
     return best
 
@@ -236,7 +247,9 @@ class _Search:
     def _propagate(self, machine, K, settings):
         """Fixed point of one machine, its likelihood, and how that changes with the rate."""
         likelihood, changes = self._likelihood(settings, self.own[machine], K.diagonal())
-        found = propagate(K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE)
+        found = propagate(
+            K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE, stop=self.stop
+        )
         good = np.isfinite(found.log_evidence)
         self.sites[machine] = found.sites if good else None
         return (found if good else None), likelihood, changes
@@ -262,9 +275,11 @@ class _Search:
 class _HeldOut(_Search):
     """Minus the log-probability of held-out labels, and the prior."""
 
-    def __init__(self, kernel, X, label, weight, settings, names, scale, stop, noise):
+    def __init__(
+        self, kernel, X, label, weight, settings, names, scale, stop, noise=0.0, alone=True
+    ):
         super().__init__(kernel, X, label, weight, settings, names, scale, stop)
-        self.noise = noise
+        self.noise, self.alone = noise, alone
 
     def __call__(self, point):
         self._begin()
@@ -278,8 +293,7 @@ class _HeldOut(_Search):
             found, likelihood, _ = self._propagate(machine, K, settings)
             if found is None:
                 return -np.inf
-            mean, variance = found.gaussian.cavity_mean, found.gaussian.cavity_variance
-            scores.append(mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance))
+            scores.append(held_out_scores(found, likelihood, self.alone))
         return fit_steepness(np.array(scores), self.label, self.weight, self.noise)[1]
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayespoint.calibration import link_points
-from bayespoint.decisions import winners
+from bayespoint.decisions import fit_link, link, winners
 from bayespoint.kernels import scale_gamma
 from bayespoint.methods import METHODS
+from bayespoint.points import contested
 from bayespoint.selection import (
     EVIDENCE_POINTS,
     Settings,
@@ -131,10 +132,13 @@ class SettlingMixin:
         if evidence:
             # What held-out labels choose later is free, too.
             self._choose(choose, evidence + held_out, distinct, points, chosen, scale, budget)
+            if held_out:  # with other settings it would be another
+                del self.log_evidence_
         if held_out and self.inference_ == "perceptron":
             self._choose_by_errors(held_out, distinct, points, scale, budget, threads)
         elif held_out:
-            search = partial(choose_held_out, noise=self._noise_)
+            alone = ~contested(points)[chosen]
+            search = partial(choose_held_out, noise=self._noise_, alone=alone)
             self._choose(search, held_out, distinct, points, chosen, scale, budget)
 
     def _choose(self, search, names, distinct, points, chosen, scale, budget):
@@ -157,17 +161,21 @@ class SettlingMixin:
         )
         subset = points._replace(label=label, weight=weight, row=points.row[chosen])
 
-        def errors(settings):
+        def trial(settings):
             self._take(settings, names)
             problem = self._problem(self._new_kernel(part), part, subset, threads)
-            outputs = self._held_out_outputs(problem, label, TRIED_DRAWS, budget)
-            return float(np.average(winners(outputs) != label, weights=weight))
+            with budget.silent():
+                outputs = self._held_out_outputs(problem, label, TRIED_DRAWS, budget)
+            proba = link(outputs, fit_link(outputs, label, weight))
+            right = np.maximum(proba[np.arange(len(label)), label], np.finfo(float).tiny)
+            wrong = np.average(winners(outputs) != label, weights=weight)
+            return float(wrong), float(-np.average(np.log(right), weights=weight))
 
         # More points, as the fit will have, favour narrower kernels: among widths that can hardly
         # be told apart by so few, the narrowest.
         few = len(chosen) < len(points.label)
         best = choose_by_errors(
-            errors, self._settings_now(), names, scale=scale,
+            trial, self._settings_now(), names, scale=scale,
             slack=SLACK / np.sqrt(len(chosen)) if few else 0.0, stop=self._late(budget),
         )  # fmt: skip
         self._take(best, names)

@@ -321,6 +321,7 @@ def class_noise(label_noise, classes):
 
 
 def _check_label_noise(label_noise, inference):
+    given = label_noise
     if by_evidence(label_noise):
         label_noise = 0.1  # any rate
     rates = list(label_noise.values()) if isinstance(label_noise, Mapping) else label_noise
@@ -332,6 +333,6 @@ def _check_label_noise(label_noise, inference):
         )
     if inference == "perceptron" and any(rate > 0 for rate in rates):
         raise ValueError(
-            f"inference='perceptron' takes every label as right; got label_noise={label_noise!r}. "
+            f"inference='perceptron' takes every label as right; got label_noise={given!r}. "
             f"Use inference='billiard', 'ep' or 'auto', or softness > 0 instead of label_noise."
         )
