@@ -508,9 +508,10 @@ def test_max_time_leaves_a_usable_fit(value, inference):
     assert clf.score(X, y) > 0.5  # one of three would be chance
 
 
+@pytest.mark.parametrize("inference", ["ep", "billiard", "gibbs"])
 @pytest.mark.parametrize("value", ["evidence", "held-out"])
 @pytest.mark.parametrize("call", [1, 12])
-def test_ctrl_c_leaves_a_usable_fit(value, call, monkeypatch):
+def test_ctrl_c_leaves_a_usable_fit(value, call, inference, monkeypatch):
     X, y = clouds(40, 3, apart=2.0)
     calls, propagate = [], selection.propagate
 
@@ -521,7 +522,7 @@ def test_ctrl_c_leaves_a_usable_fit(value, call, monkeypatch):
         return propagate(*arguments, **options)
 
     monkeypatch.setattr(selection, "propagate", interrupted)
-    clf = classifier(gamma=value, softness=value)
+    clf = classifier(inference=inference, gamma=value, softness=value)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
     assert len(calls) <= call + 2  # the other machines

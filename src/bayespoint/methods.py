@@ -155,9 +155,9 @@ class Billiards:
     @classmethod
     def draw(cls, problem, n_draws, *, tol, entropy, held, budget, threads):
         """Fly on from where the held draws end until there are ``n_draws``."""
-        state, factor = cls._draw(
-            problem, n_draws, tol, entropy, held, budget, threads, lambda: budget.interrupted
-        )
+        # Ctrl-C while settings were chosen leaves a fit still: of the starting points.
+        stop = None if budget.interrupted else lambda: budget.interrupted
+        state, factor = cls._draw(problem, n_draws, tol, entropy, held, budget, threads, stop)
         n_new = state["info"]["n_draws"]
         if not budget.interrupted and factor is not None and (n_new or not state["finished"]):
             warn_if_unmixed(cls.title, n_new, state["info"]["rhat"])
