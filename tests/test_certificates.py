@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 from scipy.stats import binom
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
-from version_spaces import orthogonal, skewed
+from version_spaces import labels, orthogonal, skewed
 
 from bayespoint import VersionSpace
 from bayespoint.evidence import Certificate, Evidence, log_evidence
@@ -136,6 +137,18 @@ def test_factors_of_vote_and_bayes_point():
         assert 0 < found.gibbs < 0.3
         assert found.vote == pytest.approx(2 * found.gibbs)
         assert found.bayes_point == pytest.approx(factor * found.gibbs, nan_ok=True)
+
+
+def test_an_estimate_that_warned_does_not_certify_in_silence():
+    # Labels at random over points that are nearly the same, hardly any draws.
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    space = VersionSpace(rbf_kernel(X, gamma=0.05), labels(60), 1e-4)
+    with pytest.warns(ConvergenceWarning, match="of all weight"):
+        found = log_evidence(space, n_draws=2, random_state=0)
+    assert not found.trusted
+    with pytest.warns(ConvergenceWarning, match="not to be trusted"):
+        found.certificate()
+    make().certificate()  # a warning would be an error
 
 
 def test_it_says_what_it_covers():

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bayespoint.points import of_each_class
+
 # The link is fitted on held-out outputs of at most so many points, by so many folds.
 LINK_POINTS = 2000
 LINK_FOLDS = 5
@@ -9,13 +11,8 @@ LINK_FOLDS = 5
 
 def link_points(label, entropy):
     """Choose at most `LINK_POINTS` points, every class in proportion and none left out."""
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, 1)))
-    share = min(1.0, LINK_POINTS / len(label))
-    chosen = []
-    for c in range(label.max() + 1):
-        members = rng.permutation(np.flatnonzero(label == c))
-        chosen.append(members[: max(1, int(share * len(members)))])
-    return np.concatenate(chosen)
+    seed = np.random.SeedSequence(entropy, spawn_key=(0, 1))
+    return of_each_class(label, LINK_POINTS, seed)
 
 
 def out_of_fold(held_out, label, *, n_machines, lengths):

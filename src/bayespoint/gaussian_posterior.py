@@ -5,9 +5,9 @@ from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint.factor import factorise
-from bayespoint.gaussian_sites import held_out_scores
+from bayespoint.gaussian_sites import evidence_slopes, held_out_scores
 from bayespoint.gram import outputs_of
-from bayespoint.posterior import IMPOSSIBLE, Posterior, numbers
+from bayespoint.posterior import Posterior, kernel_values, left_open
 from bayespoint.validation import check_positive_integer, check_seed, entropy_of, warn
 
 # A squared length that is this share of the sizes of its terms has lost most of its digits.
@@ -140,21 +140,10 @@ class GaussianPosterior:
         -------
         mean, variance : ndarray of shape (n,)
         """
-        cross, diagonal = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
-        m = len(self.coef)
-        if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
-            raise ValueError(
-                f"cross must have one column for each of {m} training points and diagonal one "
-                f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
-            )
+        cross, diagonal = kernel_values(cross, diagonal, len(self.coef))
         reducer, sign = self.reducer()
-        variance = diagonal - sign @ (reducer @ cross.T) ** 2
-        if np.any(variance < -IMPOSSIBLE * np.abs(diagonal)):
-            raise ValueError(
-                "diagonal is smaller than cross allows: k(x, x) of a point with these kernel "
-                "values is at least their squared length in the span of the training points."
-            )
-        return cross @ self.coef, np.maximum(variance, 0.0)
+        variance = left_open(diagonal, sign @ (reducer @ cross.T) ** 2)
+        return cross @ self.coef, variance
 
     def reducer(self):
         """Matrix P and signs s: what labels tell of a new point lowers k(x, x) by s . (P k)².
@@ -255,28 +244,25 @@ class GaussianPosterior:
                 "not: they did not converge, or were bounded.",
                 ConvergenceWarning,
             )
-        cavity, softness = self._cavity, self.space.softness
-        by_variance = self._likelihood.variance_slope(*cavity)
-        by_variance = self._likelihood.copies * by_variance
-        result = {}
-        if derivatives:
-            inverse = self._fixed_point.gaussian.inverse_matrix()
-            for name, dK in derivatives.items():
-                dK = np.asarray(dK, dtype=np.float64)
-                if dK.shape != self._K.shape:
-                    raise ValueError(
-                        f"derivatives[{name!r}] must have the shape of the Gram matrix, "
-                        f"{self._K.shape}; got {dK.shape}."
-                    )
-                value = 0.5 * (self.coef @ dK @ self.coef - np.vdot(inverse, dK))
-                result[name] = float(value + softness * (by_variance @ dK.diagonal()))
+        changes = {}
+        for name, dK in (derivatives or {}).items():
+            changes[name] = np.asarray(dK, dtype=np.float64)
+            if changes[name].shape != self._K.shape:
+                raise ValueError(
+                    f"derivatives[{name!r}] must have the shape of the Gram matrix, "
+                    f"{self._K.shape}; got {changes[name].shape}."
+                )
+        softness = self.space.softness
+        result, by_softness = evidence_slopes(
+            self._fixed_point.gaussian, self._likelihood, changes, softness
+        )
         if softness:
-            result["log_softness"] = float(by_variance @ self._likelihood.variance)
+            result["log_softness"] = by_softness
         odds = self._likelihood.odds
         noisy = np.isfinite(odds)
         if np.any(noisy):
             # The log-odds of a right label are minus the logit of the rate.
-            change = self._likelihood.noise_slope(*cavity)[noisy] + expit(-odds[noisy])
+            change = self._likelihood.noise_slope(*self._cavity)[noisy] + expit(-odds[noisy])
             copies = np.broadcast_to(self._likelihood.copies, len(odds))[noisy]
             result["logit_noise"] = float(-np.sum(copies * change))
         return result

@@ -361,11 +361,10 @@ def _combine(K, sites, copies):
     log_ratio += 0.5 * np.sum(coef[many] ** 2 / R[many] - np.log(R[many] / tau[many]))
     if np.any(np.asarray(copies) != 1):
         # So far all copies of a point are left out: all but one of them come back.
-        one = Sites(*sites)
         log_ratio += np.sum(_log_integral(mean, variance, tau, nu))
         back = np.maximum(np.asarray(copies) - 1, 0.0)  # of less than one copy, none
-        mean, variance = _cavities(mean, variance, *(-back * values for values in one))
-        log_ratio -= np.sum(copies * _log_integral(mean, variance, *one))
+        mean, variance = _cavities(mean, variance, *(-back * values for values in sites))
+        log_ratio -= np.sum(copies * _log_integral(mean, variance, *sites))
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None
     return Gaussian(
@@ -415,6 +414,35 @@ def _cavities(mean, variance, tau, nu):
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = 1 / variance - tau
         return (mean / variance - nu) / precision, 1 / precision
+
+
+def evidence_slopes(gaussian, likelihood, changes, softness):
+    """Derivatives of the log evidence at a fixed point.
+
+    Parameters
+    ----------
+    gaussian : Gaussian
+    likelihood : Likelihood
+        Whose variances are ``softness`` times the diagonal of K.
+    changes : dict of str to ndarray of shape (m, m)
+        Derivatives of K.
+    softness : float
+
+    Returns
+    -------
+    slopes : dict of str to float
+        One for each of the changes.
+    by_softness : float
+        In the logarithm of the softness.
+    """
+    by_variance = likelihood.copies * likelihood.variance_slope(
+        gaussian.cavity_mean, gaussian.cavity_variance
+    )
+    inverse, slopes = gaussian.inverse_matrix() if changes else None, {}
+    for name, dK in changes.items():
+        value = 0.5 * (gaussian.coef @ dK @ gaussian.coef - np.vdot(inverse, dK))
+        slopes[name] = float(value + softness * (by_variance @ dK.diagonal()))
+    return slopes, float(by_variance @ likelihood.variance)
 
 
 def held_out_scores(found, likelihood, alone):

@@ -77,6 +77,17 @@ def contradictions(points, sure=slice(None)):
     return np.sort(row[np.isin(group, several[count > 1])])
 
 
+def of_each_class(label, most, seed):
+    """Choose at most so many points, every class in proportion and none left out.
+
+    They come class after class, in random order.
+    """
+    rng = np.random.default_rng(seed)
+    share = min(1.0, most / len(label))
+    members = [rng.permutation(np.flatnonzero(label == c)) for c in range(label.max() + 1)]
+    return np.concatenate([m[: max(1, int(share * len(m)))] for m in members])
+
+
 def contested(points):
     """Whether another label was given to an equal row, for each distinct point."""
     several, count = np.unique(points.group, return_counts=True)

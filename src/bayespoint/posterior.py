@@ -219,13 +219,7 @@ class Posterior:
         -------
         ndarray of shape (n,)
         """
-        cross, diagonal = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
-        m = self.coef.shape[1]
-        if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
-            raise ValueError(
-                f"cross must have one column for each of {m} training points and diagonal one "
-                f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
-            )
+        cross, diagonal = kernel_values(cross, diagonal, self.coef.shape[1])
         if label and self.space is None:
             raise ValueError(
                 "label=True needs the softness of the version space, which this posterior does not "
@@ -233,13 +227,7 @@ class Posterior:
             )
         if not len(cross):
             return np.empty(0)
-        variance = diagonal - np.sum(self.coordinates(cross) ** 2, axis=1)
-        if np.any(variance < -IMPOSSIBLE * np.abs(diagonal)):
-            raise ValueError(
-                "diagonal is smaller than cross allows: k(x, x) of a point with these kernel "
-                "values is at least their squared length in the span of the training points."
-            )
-        variance = np.maximum(variance, 0.0)
+        variance = left_open(diagonal, np.sum(self.coordinates(cross) ** 2, axis=1))
         noise = np.unique(self.label_noise)
         if label:
             variance = variance + self.space.softness * diagonal
@@ -305,6 +293,28 @@ def numbers(name, values):
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} contains NaN or infinity; clean the kernel values.")
     return values
+
+
+def kernel_values(cross, diagonal, m):
+    """Return kernel values of new points with m training points and themselves, as arrays."""
+    cross, diagonal = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
+    if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
+        raise ValueError(
+            f"cross must have one column for each of {m} training points and diagonal one "
+            f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
+        )
+    return cross, diagonal
+
+
+def left_open(diagonal, known):
+    """Return the variance of outputs at new points that is left of k(x, x)."""
+    variance = diagonal - known
+    if np.any(variance < -IMPOSSIBLE * np.abs(diagonal)):
+        raise ValueError(
+            "diagonal is smaller than cross allows: k(x, x) of a point with these kernel "
+            "values is at least their squared length in the span of the training points."
+        )
+    return np.maximum(variance, 0.0)
 
 
 def dense(rows):

@@ -15,7 +15,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from bayespoint.decisions import fit_steepness, label_odds
-from bayespoint.gaussian_sites import Likelihood, held_out_scores, propagate
+from bayespoint.gaussian_sites import Likelihood, evidence_slopes, held_out_scores, propagate
+from bayespoint.points import of_each_class
 
 # Points that the evidence is computed of, at most; every class in proportion.
 EVIDENCE_POINTS = 500
@@ -48,11 +49,12 @@ SIMPLEX = {"gamma": 0.7, "softness": 1.0}
 HELD_OUT_STEPS = 24
 HELD_OUT_PRECISION = 0.05
 
-# Widths (in units of "scale") and softness that perceptrons are tried with.
-# A log-loss within this factor is near the best.
-NEAR_LOSS = 1.6
+# Widths (in units of "scale") and softness that perceptrons are tried with, the plainest first.
 WIDTHS = (1.0, 2.0, 4.0, 0.5, 3.0, 8.0, 0.25)
 SOFTNESS = (0.1, 1.0, 10.0)
+
+# A log-loss within this factor is near the best.
+NEAR_LOSS = 1.6
 
 
 class Settings(NamedTuple):
@@ -324,20 +326,15 @@ class _Evidence(_Search):
         return total, gradient
 
     def _gradient(self, found, likelihood, settings, changes, noise_changes):
-        gaussian, copies = found.gaussian, likelihood.copies
-        cavity = gaussian.cavity_mean, gaussian.cavity_variance
-        by_variance = copies * likelihood.variance_slope(*cavity)
-        gradient = {}
-        inverse = gaussian.inverse_matrix() if changes else None
-        for name, dK in changes.items():
-            value = 0.5 * (gaussian.coef @ dK @ gaussian.coef - np.vdot(inverse, dK))
-            gradient[name] = value + settings.softness * (by_variance @ dK.diagonal())
+        gaussian = found.gaussian
+        gradient, by_softness = evidence_slopes(gaussian, likelihood, changes, settings.softness)
         if "softness" in self.names:
-            gradient["softness"] = by_variance @ likelihood.variance
+            gradient["softness"] = by_softness
         if "label_noise" in self.names:
             by_odds, by_right = noise_changes
-            slope = likelihood.noise_slope(*cavity)
-            gradient["label_noise"] = np.sum(copies * (slope * by_odds + by_right))
+            slope = likelihood.noise_slope(gaussian.cavity_mean, gaussian.cavity_variance)
+            change = np.sum(likelihood.copies * (slope * by_odds + by_right))
+            gradient["label_noise"] = float(change)
         return gradient
 
 
@@ -345,7 +342,4 @@ def evidence_points(label, entropy, most=EVIDENCE_POINTS):
     """Choose at most so many points, every class in proportion and none left out."""
     if len(label) <= most:
         return np.arange(len(label))
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, 2)))
-    members = [rng.permutation(np.flatnonzero(label == c)) for c in range(label.max() + 1)]
-    share = most / len(label)
-    return np.sort(np.concatenate([m[: max(1, int(share * len(m)))] for m in members]))
+    return np.sort(of_each_class(label, most, np.random.SeedSequence(entropy, spawn_key=(0, 2))))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import rel_entr, stdtrit
+from sklearn.exceptions import ConvergenceWarning
 
-from bayespoint.validation import check_number, check_positive_integer
+from bayespoint.validation import check_number, check_positive_integer, warn
 
 # Share of delta spent on the sampling error of what the bound is computed from.
 SAMPLING_SHARE = 0.01
@@ -19,7 +20,7 @@ class Certificate:
     Over the draw of the training points: independent, from the distribution of the new points. All
     classifiers have the softness: it is drawn anew for each point. Vote and Bayes point are those
     of the whole posterior, not of a committee drawn from it. Where the evidence is sampled, its
-    error is taken to be Gaussian, which an estimate that warned is not. Made by
+    error is taken to be Gaussian. Made by
     `bayespoint.evidence.Evidence.certificate`.
 
     Attributes
@@ -72,6 +73,12 @@ def certify(evidence, delta, n_settings):
     if delta >= 1:
         raise ValueError(f"delta must lie between 0 and 1; got {delta!r}.")
     check_positive_integer("n_settings", n_settings)
+    if not evidence.trusted:
+        warn(
+            "the estimate that the bounds are computed from is not to be trusted (it warned), and "
+            "so are they not.",
+            ConvergenceWarning,
+        )
     m, share = evidence.n_points, delta / n_settings
     divergence, training_error = evidence.divergence, evidence.training_error
     if evidence.n_runs > 1:

@@ -63,6 +63,9 @@ class Evidence:
     n_points : int
     shape : {"log-concave", "gaussian", "any"}
         What is known of the posterior's density.
+    trusted : bool
+        Whether nothing spoke against the standard error, or against EP's divergence, which is right
+        wherever its sites are a distribution.
     info : dict
         "bridge": ``levels`` (log-odds) and ``log_z``, the log evidence on them without
         sum log(1 - q), ``drift`` (difference of the halves of the run, in standard errors).
@@ -79,6 +82,7 @@ class Evidence:
     training_error_error: float
     n_points: int
     shape: str
+    trusted: bool = True
     info: dict = field(default_factory=dict, repr=False)
 
     def certificate(self, delta=0.05, *, n_settings=1):
@@ -219,7 +223,7 @@ def _by_tilting(space, n_draws, n_runs, entropy, budget):
     value, stderr = float(value + largest), float(stderr)
     return Evidence(
         value, stderr, "tilting", n_runs, -value, stderr, 0.0, 0.0, len(space), "log-concave",
-        {"largest_share": share},
+        share <= LARGEST_SHARE, {"largest_share": share},
     )  # fmt: skip
 
 
@@ -251,7 +255,7 @@ def _by_bridges(space, noise, factor, n_draws, n_runs, entropy, budget, threads)
     return Evidence(
         float(log_z + constant), float(errors[0]), "bridge", n_runs, float(-log_z - mean_cost),
         float(cost_error), float(mean_errors / len(space)), float(errors[2] / len(space)),
-        len(space), shape, info,
+        len(space), shape, abs(drift) <= DRIFT, info,
     )  # fmt: skip
 
 
@@ -281,5 +285,5 @@ def _by_propagation(space, noise, max_time):
     divergence, training_error = posterior.divergence()
     return Evidence(
         posterior.log_evidence, np.nan, "ep", 1, divergence, np.nan, training_error, np.nan,
-        len(space), "gaussian", {"posterior": posterior},
+        len(space), "gaussian", bool(np.isfinite(divergence)), {"posterior": posterior},
     )  # fmt: skip
