@@ -346,6 +346,9 @@ def coinciding_walls(space):
     """Yield a wall, the later ones that coincide with it, and their signs: -1 if they face it."""
     if space.softness > 0:  # softened points are never parallel
         return
+    if hasattr(space.rows, "coinciding"):  # on a GPU
+        yield from space.rows.coinciding(PARALLEL)
+        return
     length = np.sqrt(space.rows.store[space.rows.slot_of_row, np.arange(len(space))], dtype=float)
     seen = np.zeros(len(space), dtype=bool)
     for i in range(len(space)):

@@ -21,8 +21,8 @@ def out_of_fold(held_out, label, *, n_machines, lengths):
     Parameters
     ----------
     held_out : callable
-        From the points outside a fold and its number to the outputs of machines trained on
-        them, (n_machines, n_points).
+        From a dict, of the points outside each fold by its number, to a dict of the outputs of
+        machines trained on them, (n_machines, n_points).
     label : ndarray of shape (n_points,)
     n_machines : int
     lengths : ndarray of shape (n_points,)
@@ -35,9 +35,9 @@ def out_of_fold(held_out, label, *, n_machines, lengths):
     fold = np.empty(len(label), dtype=np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % LINK_FOLDS
     outputs = np.zeros((n_machines, len(label)))
-    for k in range(LINK_FOLDS):
-        visited = np.flatnonzero(fold != k)
-        if len(visited) and np.any(fold == k):
-            outputs[:, fold == k] = held_out(visited, k)[:, fold == k]
+    folds = {k: np.flatnonzero(fold != k) for k in range(LINK_FOLDS) if np.any(fold == k)}
+    folds = {k: visited for k, visited in folds.items() if len(visited)}
+    for k, found in held_out(folds).items():
+        outputs[:, fold == k] = found[:, fold == k]
     outputs = (outputs / lengths).T
     return outputs[:, 0] if n_machines == 1 else outputs

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, link_points, out_of_fold
@@ -19,6 +19,7 @@ from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, some_of
 from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
 from bayespoint.methods import METHODS, Problem
+from bayespoint.placement import PlacementMixin
 from bayespoint.points import contested, contradictions, merge_duplicates
 from bayespoint.posterior import Posterior, dense
 from bayespoint.prediction import PredictionMixin
@@ -26,7 +27,6 @@ from bayespoint.settling import VOTING, SettlingMixin
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     by_evidence,
-    canonical,
     check_gram,
     check_number,
     check_parameters,
@@ -50,7 +50,14 @@ DRAW_SETTINGS = (
 SAME_DATA = "X, y or sample_weight"
 
 
-class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):
+# On a GPU, label_error_proba_ is left out above so many points, unless votes need the inverse of
+# the Gram matrix anyway.
+DEVICE_LABEL_POINTS = 10_000
+
+
+class BayesPointClassifier(
+    SettlingMixin, PredictionMixin, PlacementMixin, ClassifierMixin, BaseEstimator
+):
     """Kernel classifier that averages over many classifiers consistent with the data.
 
     Parameters
@@ -290,10 +297,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         return budget.interrupted
 
     def _training_points(self, X, y, sample_weight):
-        X, y = validate_data(
-            self, X, y, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
-            order="C",
-        )  # fmt: skip
+        X, y = self._checked_training(X, y)
         check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         if self.kernel == "precomputed":
@@ -309,7 +313,6 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
             )
         label = np.zeros(len(y), dtype=np.int64)
         label[kept] = kept_label
-        X = canonical(X)
         points = merge_duplicates(
             X, label, weight, keep_order=self.kernel == "precomputed", merge=self._merges
         )
@@ -318,13 +321,10 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
         self._class_share_ = totals / totals.sum()
         self._set_noise(0.0 if by_evidence(self.label_noise) else self.label_noise)
-        distinct = self._restricted(X, points.row)
+        distinct = self._chosen_rows(X, points.row)
         if self.kernel != "precomputed":
             warn_about_scales(distinct)
         return distinct, points
-
-    def _accepts_sparse(self):
-        return False if self.kernel == "precomputed" else "csr"
 
     def _restricted(self, X, index):
         """Rows of X, or the Gram matrix of these points."""
@@ -332,7 +332,7 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
 
     def _new_kernel(self, distinct):
         self._center_, self._layout_ = None, None
-        kernel = self._kernel().fit_layout(distinct)
+        kernel = self._with_layout(self._kernel(), distinct)
         self._center_, self._layout_ = kernel.center_, kernel.layout_
         return kernel
 
@@ -352,6 +352,8 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         return kernel.prepare(distinct, diagonal=diagonal)
 
     def _rows(self, kernel, distinct, threads):
+        if self.device_ != "cpu":
+            return self._device_rows(kernel, distinct)
         points = self._points_of(kernel, distinct)
         cache_bytes = int(self.cache_size * 1e6)
         return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
@@ -450,7 +452,9 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
                 scores = np.array([gaussian.held_out_scores(alone) for gaussian in gaussians])
                 self._kappa_, _ = fit_steepness(scores, points.label, points.weight, self._noise_)
         self._label_proba_: np.ndarray | None = None
-        if samples or gaussians is not None:
+        # Where nothing else needs the inverse of a large Gram matrix, it would be most of the work.
+        many = self.device_ != "cpu" and len(points.row) > DEVICE_LABEL_POINTS
+        if (samples and not (many and not votes)) or gaussians is not None:
             votes = (
                 gaussian_votes(problem.targets, gaussians) if gaussians is not None else
                 sampled_votes(problem, state["coef"], factor, self._whitener_)
@@ -494,10 +498,10 @@ class BayesPointClassifier(SettlingMixin, PredictionMixin, ClassifierMixin, Base
         self._kappa_ = fit_link(outputs, label, weight)
 
     def _held_out_outputs(self, problem, label, n_draws, budget):
-        def held_out(visited, fold):
+        def held_out(folds):
             return self._method().held_out(
-                problem, visited, n_draws=n_draws, entropy=self._entropy_, fold=fold,
-                budget=budget, threads=problem.rows.threads,
+                problem, folds, n_draws=n_draws, entropy=self._entropy_, budget=budget,
+                threads=problem.rows.threads,
             )  # fmt: skip
 
         lengths = np.sqrt(problem.rows.diagonal)

@@ -15,11 +15,14 @@ class Ensemble:
     Parameters
     ----------
     n_machines, n_points : int
+    outputs_of : callable, optional
+        From coefficients to outputs, where draws come without their outputs.
     """
 
-    def __init__(self, n_machines, n_points):
+    def __init__(self, n_machines, n_points, outputs_of=None):
         self.sum_coef = np.zeros((n_machines, n_points))
-        self.sum_output = np.zeros((n_machines, n_points))
+        self._sum_output: np.ndarray | None = np.zeros((n_machines, n_points))
+        self._outputs_of = outputs_of
         self.numbers = np.empty(0, dtype=np.int64)
         self.violated = np.empty((0, n_machines), dtype=np.int64)
         self.finished = np.empty(0, dtype=bool)
@@ -27,11 +30,11 @@ class Ensemble:
         self._held = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
 
     @classmethod
-    def from_state(cls, state):
+    def from_state(cls, state, outputs_of=None):
         """Rebuild from `state`."""
-        ensemble = cls(*state["sum_coef"].shape)
+        ensemble = cls(*state["sum_coef"].shape, outputs_of)
         ensemble.sum_coef = state["sum_coef"].copy()
-        ensemble.sum_output = state["sum_output"].copy()
+        ensemble._sum_output = state["sum_output"].copy()
         ensemble.numbers = state["numbers"]
         ensemble.violated = state["violated"]
         ensemble.finished = state["finished"]
@@ -54,10 +57,20 @@ class Ensemble:
         for machine, (indices, values) in enumerate(draw.coef):
             self.sum_coef[machine, indices] += values
             self._parts[machine].append((indices, values))
-        self.sum_output += draw.outputs
+        if draw.outputs is None:
+            self._sum_output = None
+        else:
+            self._sum_output += draw.outputs
         self.numbers = np.append(self.numbers, draw.number)
         self.violated = np.vstack([self.violated, draw.violated])
         self.finished = np.append(self.finished, draw.finished)
+
+    @property
+    def sum_output(self):
+        """Sum of the outputs of the draws, (n_machines, n_points)."""
+        if self._sum_output is None:
+            self._sum_output = self._outputs_of(self.sum_coef)
+        return self._sum_output
 
     def coef(self):
         """Draws of each machine: a list of CSR matrices (n_draws, n_points)."""

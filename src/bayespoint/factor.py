@@ -173,10 +173,12 @@ def factorise(rows, softness, threads, stop=None):
     One number, or one a point.
     """
     softness = np.asarray(softness, dtype=np.float64)
+    if hasattr(rows, "factorise"):  # on a GPU
+        return rows.factorise(softness)
     K = all_rows(rows)
     K[np.diag_indices_from(K)] += softness * rows.diagonal
     share = float(np.min(softness / (1 + softness)))
-    return Factor(K, rows.store.dtype, share, threads, stop)
+    return Factor(K, rows.dtype, share, threads, stop)
 
 
 def _cholesky(K, tolerance, threads, stop=None):

@@ -63,6 +63,7 @@ class GramRows:
         self.last_used = np.full(capacity, -1, dtype=np.int64)
         self.clock = 0
         self.n_computed = 0
+        self.dtype = self.store.dtype
 
     def __len__(self):
         """Return the number of points."""
@@ -131,6 +132,7 @@ class FullRows:
         self.cache_bytes = K.nbytes
         self.threads = Threads(1)
         self.n_computed = 0
+        self.dtype = K.dtype
 
     def __len__(self):
         """Return the number of points."""
@@ -146,6 +148,8 @@ class FullRows:
 
 def submatrix(rows, index):
     """Gram matrix of some of the points, in float64."""
+    if hasattr(rows, "submatrix"):  # on a GPU
+        return rows.submatrix(index)
     matrix = np.empty((len(index), len(index)))
     step = min(BLOCK_ROWS, len(rows.store))
     for start in range(0, len(index), step):
@@ -187,6 +191,8 @@ def outputs_of(rows, ridge, coef):
 
     ``ridge``: what softness adds to the diagonal.
     """
+    if hasattr(rows, "outputs"):  # on a GPU
+        return rows.outputs(ridge, coef)
     used = np.flatnonzero(np.any(np.atleast_2d(coef), axis=0))
     total = ridge * coef
     step = min(BLOCK_ROWS, len(rows.store))

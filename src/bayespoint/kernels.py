@@ -418,13 +418,7 @@ def scale_gamma(X, weight):
     """Width 1 / (n_features * variance of all values), as SVC's "scale"; a weight means copies."""
     share = weight / weight.sum()
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
-        if sp.issparse(X):
-            square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
-            variance = share @ square - mean * mean
-        else:  # a few rows at a time: no copy of X in float64
-            parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
-            variance = share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
+        variance = X.variance(share) if hasattr(X, "variance") else _variance(X, share)
     if not np.isfinite(variance):
         raise ValueError(
             "gamma from the data needs the variance of X, which overflows: scale the features, "
@@ -437,6 +431,17 @@ def scale_gamma(X, weight):
     if not np.isfinite(gamma):
         raise ValueError("gamma from the data overflows: the features vary too little; scale them.")
     return float(gamma)
+
+
+def _variance(X, share):
+    """Variance of all values, each row with its share."""
+    mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
+    if sp.issparse(X):
+        square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
+        return share @ square - mean * mean
+    # A few rows at a time: no copy of X in float64.
+    parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
+    return share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
 
 
 def some_of(mask, names=None, most=5):

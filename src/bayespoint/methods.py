@@ -71,13 +71,20 @@ class Problem(NamedTuple):
         """What softness adds to the diagonal."""
         return self.softness * self.rows.diagonal
 
+    def outputs(self, coef):
+        """Outputs at the points of machines given by coefficients, one a row."""
+        return outputs_of(self.rows, self.ridge, coef)
+
     def space(self, machine):
         """Version space of one machine."""
         return VersionSpace(self.rows, self.targets[machine], self.softness)
 
     def part(self, chosen):
         """Return the problem of some of the points, its Gram matrix computed."""
-        rows = FullRows(submatrix(self.rows, chosen).astype(self.rows.store.dtype))
+        if hasattr(self.rows, "part"):  # on a GPU
+            rows = self.rows.part(chosen)
+        else:
+            rows = FullRows(submatrix(self.rows, chosen).astype(self.rows.dtype))
         return self._replace(
             rows=rows, targets=self.targets[:, chosen], odds=self.odds[:, chosen],
             log_right=self.log_right[:, chosen], points=self.points[chosen],
@@ -98,9 +105,9 @@ class Perceptrons:
     @staticmethod
     def draw(problem, n_draws, *, tol, entropy, held, budget, threads):  # noqa: ARG004
         """Add draws to those held until there are ``n_draws`` or the Bayes points are precise."""
-        ensemble = Ensemble(*problem.targets.shape)
+        ensemble = Ensemble(*problem.targets.shape, problem.outputs)
         if held is not None and np.all(held["finished"]):  # a draw cut short is made anew
-            ensemble = Ensemble.from_state(held)
+            ensemble = Ensemble.from_state(held, problem.outputs)
         orders = permutations(len(problem.rows), entropy)
         enough = np.all(ensemble.angle_errors() <= tol)
         missing = 0 if enough else max(0, n_draws - ensemble.n_draws)
@@ -113,7 +120,7 @@ class Perceptrons:
             on_exhausted=check,
         ):  # fmt: skip
             ensemble.add(draw)
-            if np.all(ensemble.angle_errors() <= tol):
+            if not draw.more and np.all(ensemble.angle_errors() <= tol):
                 break
         warn_if_violated(ensemble.violated)
         common = {
@@ -123,22 +130,39 @@ class Perceptrons:
         }  # fmt: skip
         return ensemble.state() | common, None
 
+    @classmethod
+    def held_out(cls, problem, folds, *, n_draws, entropy, budget, threads):  # noqa: ARG003
+        """Outputs at all points of machines trained on the points of each fold."""
+        n_draws = min(n_draws, HELD_OUT_DRAWS)
+        together = hasattr(problem.rows, "make_wave") and budget.max_time is None
+        groups = [[number] for number in folds]
+        if together:  # a GPU takes long to start and has room for all
+            lengths = {len(visited) for visited in folds.values()}
+            groups = [[k for k, v in folds.items() if len(v) == length] for length in lengths]
+        found = {}
+        for group in groups:
+            found |= cls._held_out_group(problem, folds, group, n_draws, entropy, budget)
+        return found
+
     @staticmethod
-    def held_out(problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG004
-        """Outputs at all points of machines trained on the points ``visited``."""
-
+    def _held_out_group(problem, folds, group, n_draws, entropy, budget):
         def order_of_draw(number):
-            seed = np.random.SeedSequence(entropy, spawn_key=(1, fold, number))
-            return np.random.default_rng(seed).permutation(visited).astype(np.int32)
+            fold = group[number // n_draws]
+            seed = np.random.SeedSequence(entropy, spawn_key=(1, fold, number % n_draws))
+            return np.random.default_rng(seed).permutation(folds[fold]).astype(np.int32)
 
-        ensemble = Ensemble(*problem.targets.shape)
+        ensembles = {fold: Ensemble(*problem.targets.shape, problem.outputs) for fold in group}
         for draw in perceptron_draws(
-            problem.rows, problem.targets, problem.ridge, range(min(n_draws, HELD_OUT_DRAWS)),
-            order_of_draw,
-            budget=budget,
+            problem.rows, problem.targets, problem.ridge, range(n_draws * len(group)),
+            order_of_draw, budget=budget,
         ):  # fmt: skip
-            ensemble.add(draw)
-        return ensemble.unit_mean_outputs()
+            ensembles[group[draw.number // n_draws]].add(draw)
+        return {
+            fold: ensemble.unit_mean_outputs()
+            if ensemble.n_draws
+            else np.zeros(problem.targets.shape)
+            for fold, ensemble in ensembles.items()
+        }
 
 
 class Billiards:
@@ -165,7 +189,8 @@ class Billiards:
 
     @classmethod
     def _draw(cls, problem, n_draws, tol, entropy, held, budget, threads, stop=None):
-        n_chains = min(CHAINS, n_draws) if held is None else held["n_chains"]
+        chains = getattr(problem.rows, "n_chains", lambda _: CHAINS)(len(problem.targets))
+        n_chains = min(chains, n_draws) if held is None else held["n_chains"]
         n_held = 0 if held is None else held["n_draws"] // n_chains
         missing = -(-n_draws // n_chains) - n_held
         if held is not None and (missing <= 0 or np.all(held["angle_errors"] <= tol)):
@@ -175,7 +200,8 @@ class Billiards:
         thin = THIN_NOISY if noisy else 1
         burn_in = (BURN_IN_NOISY if noisy else BURN_IN) if held is None else 0
         start = cls._starts(problem, factor, n_chains, entropy, budget) if held is None else None
-        balls = cls.kind(
+        kind = getattr(problem.rows, "make_balls", cls.kind)
+        balls = kind(
             cls._table(problem, factor, n_chains), held["last"] if held else start,
             np.random.SeedSequence(entropy, spawn_key=(2, n_held)),
         )  # fmt: skip
@@ -265,10 +291,16 @@ class Billiards:
         }
 
     @classmethod
-    def held_out(cls, problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG003
-        """Outputs at all points of machines trained on the points ``visited``."""
+    def held_out(cls, problem, folds, *, n_draws, entropy, budget, threads):  # noqa: ARG003
+        """Outputs at all points of machines trained on the points of each fold."""
+        return {
+            fold: cls._held_out_fold(problem, visited, [entropy, 1, fold], budget, threads)
+            for fold, visited in folds.items()
+        }
+
+    @classmethod
+    def _held_out_fold(cls, problem, visited, seed, budget, threads):
         part, n_flights = problem.part(visited), HELD_OUT_DRAWS * CHAINS
-        seed = [entropy, 1, fold]
         try:
             state, _ = cls._draw(part, n_flights, 0.0, seed, None, budget, threads)
         except ValueError:  # no start without these points, or no time to find one
@@ -356,12 +388,15 @@ class Propagation:
         return found
 
     @classmethod
-    def held_out(cls, problem, visited, *, n_draws, entropy, fold, budget, threads):  # noqa: ARG003
-        """Outputs at all points of machines trained on the points ``visited``."""
-        gaussians = cls._gaussians(problem.part(visited), HELD_OUT_TOL, None, budget)
-        coef = np.zeros(problem.targets.shape)
-        coef[:, visited] = [gaussian.bayes_point() for gaussian in gaussians]
-        return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+    def held_out(cls, problem, folds, *, n_draws, entropy, budget, threads):  # noqa: ARG003
+        """Outputs at all points of machines trained on the points of each fold."""
+        found = {}
+        for fold, visited in folds.items():
+            gaussians = cls._gaussians(problem.part(visited), HELD_OUT_TOL, None, budget)
+            coef = np.zeros(problem.targets.shape)
+            coef[:, visited] = [gaussian.bayes_point() for gaussian in gaussians]
+            found[fold] = outputs_of(problem.rows, 0.0 * problem.ridge, coef)
+        return found
 
 
 def _kick_centres(problem, kicks, machines):

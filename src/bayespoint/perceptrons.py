@@ -51,19 +51,110 @@ class Draw(NamedTuple):
 
     number: int
     coef: list  # (indices, values) for each machine: unit vectors in the softened metric
-    outputs: np.ndarray  # (n_machines, n_points), of the unit vectors
+    outputs: np.ndarray | None  # (n_machines, n_points), of the unit vectors; None on a GPU
     mistakes: np.ndarray  # (n_machines,)
     violated: np.ndarray  # (n_machines,): visited points left on the wrong side
     finished: bool = True  # whether every run converged or was given up, rather than cut short
+    more: bool = False  # whether others are there already, drawn together with this one
 
 
-class _Wave(NamedTuple):
-    """The state of the runs in flight: run r is machine r % n_machines, order r // n_machines."""
+class Wave:
+    """The runs in flight: run r is machine r % n_machines, order r // n_machines.
 
-    orders: np.ndarray
-    outputs: np.ndarray
-    counts: np.ndarray
-    cursors: np.ndarray
+    Parameters
+    ----------
+    rows : GramRows or FullRows
+    targets : ndarray of int8, shape (n_machines, n_points)
+    ridge, slack : ndarray of shape (n_points,)
+    orders : list of ndarray
+        Points to visit, for each draw.
+    """
+
+    def __init__(self, rows, targets, ridge, slack, orders):
+        from bayespoint._kernels.perceptron_loop import CURSOR_SIZE, PAUSED, WANTED
+
+        self.rows, self.targets, self.ridge, self.slack = rows, targets, ridge, slack
+        self.orders = np.array(orders, dtype=np.int32)
+        n_runs, n_points = len(orders) * len(targets), targets.shape[1]
+        self._outputs = aligned_empty((n_runs, n_points), np.float64)
+        self._outputs[:] = 0
+        self._counts = np.zeros((n_runs, n_points), dtype=np.int32)
+        self._cursors = np.zeros((n_runs, CURSOR_SIZE), dtype=np.int64)
+        self._cursors[:, WANTED] = PAUSED
+
+    def __len__(self):
+        """Return the number of runs."""
+        return len(self._outputs)
+
+    @property
+    def state(self):
+        """Why each run does not go on: CONVERGED, PAUSED, EXHAUSTED or the row that it wants."""
+        from bayespoint._kernels.perceptron_loop import WANTED
+
+        return self._cursors[:, WANTED]
+
+    @property
+    def mistakes(self):
+        """Mistakes of each run so far."""
+        from bayespoint._kernels.perceptron_loop import MISTAKES
+
+        return self._cursors[:, MISTAKES]
+
+    def counts(self, run):
+        """Return how often each point was added to the classifier of a run."""
+        return self._counts[run]
+
+    def violated(self, runs):
+        """Numbers of visited points on the wrong side of the classifiers of some runs."""
+        pairs = [divmod(run, len(self.targets)) for run in runs]
+        sides = [
+            self.targets[machine][self.orders[order]] * self._outputs[run][self.orders[order]]
+            for run, (order, machine) in zip(runs, pairs, strict=True)
+        ]
+        return np.array([np.count_nonzero(side <= 0) for side in sides])
+
+    def classifiers(self, runs):
+        """Points used by some runs and how often, one pair a run; their outputs and lengths."""
+        used = [np.flatnonzero(self._counts[run]) for run in runs]
+        pairs = [(index, self._counts[run][index]) for run, index in zip(runs, used, strict=True)]
+        outputs = self._outputs[list(runs)]
+        squared = [
+            float(
+                (self.targets[run % len(self.targets)][index] * count.astype(np.float64))
+                @ output[index]
+            )
+            for run, (index, count), output in zip(runs, pairs, outputs, strict=True)
+        ]
+        return pairs, outputs, np.array(squared)
+
+    def advance(self, active, max_visits, threads):
+        """Advance some of the runs for some 30 ms, or until they want rows."""
+        from bayespoint._kernels.perceptron_loop import advance
+
+        rows = self.rows
+        parts = [part for part in np.array_split(active, threads.n_threads) if part.size]
+        max_updates = max(1, int(UPDATE_WORK / (self._outputs.shape[1] * len(parts[0]))))
+        pause_after = max(1, int(VISIT_WORK / len(parts[0])))
+
+        def step(part):
+            advance(
+                part, self.orders, len(self.targets), self.targets, rows.store, rows.slot_of_row,
+                rows.last_used, rows.clock, self.ridge, self.slack, self._outputs, self._counts,
+                self._cursors, max_updates, max_visits, pause_after,
+            )  # fmt: skip
+
+        threads.each(step, parts)
+
+    def likely(self, stalled, n_each):
+        """Points that stalled runs may correct soon and whose rows are missing; else -1."""
+        from bayespoint._kernels.perceptron_loop import look_ahead
+
+        found = np.empty((len(stalled), n_each), dtype=np.int64)
+        look_ahead(
+            stalled, self.orders, len(self.targets), self.targets, self.slack, self._outputs,
+            self._cursors, self.rows.slot_of_row, found,
+        )  # fmt: skip
+        return found
 
 
 def perceptron_draws(
@@ -95,6 +186,9 @@ def perceptron_draws(
     """
     n_machines, n_points = targets.shape
     in_flight = RUNS_IN_FLIGHT if budget.max_time is None else RUNS_IN_FLIGHT_TIMED
+    make_wave = getattr(rows, "make_wave", Wave)
+    slack = TIE_ULPS * np.finfo(rows.dtype).eps * rows.diagonal
+    in_flight = getattr(rows, "runs_in_flight", in_flight) if budget.max_time is None else in_flight
     state_bytes = n_machines * n_points * 12 + n_points * 4
     fitting = int(STATE_SHARE * rows.cache_bytes / state_bytes)
     per_wave = max(1, min(in_flight // n_machines, fitting))
@@ -106,157 +200,101 @@ def perceptron_draws(
         machine = int(run) % n_machines
         if on_exhausted is not None and machine not in checked:
             checked.add(machine)
-            on_exhausted(machine, wave.counts[run])
+            on_exhausted(machine, wave.counts(run))
 
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        wave = _new_wave(targets, [order_of_draw(number) for number in part])
+        orders = [order_of_draw(number) for number in part]
+        wave = make_wave(rows, targets, ridge, slack, orders)
         try:
-            _run(
-                wave, rows, targets, ridge, budget, threads or rows.threads, max_passes,
-                (start, len(numbers)), check,
-            )  # fmt: skip
+            _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
             budget.interrupt()
-            if not n_yielded and not np.all(np.any(wave.counts, axis=1)):
+            if not n_yielded and not np.all(wave.mistakes):
                 raise
         finished = _finished(wave, n_machines)
         keep = np.flatnonzero(finished)
         if not len(keep) and not n_yielded:
-            keep = _least_violating(wave, targets)
+            keep = _least_violating(wave, n_machines)
         for k in keep:
-            yield _draw(wave, targets, k, part[k], bool(finished[k]))
+            more = bool(make_wave is not Wave and k != keep[-1])
+            yield _draw(wave, targets, k, part[k], bool(finished[k]), more)
             n_yielded += 1
         if budget.spent():
             break
     budget.close()
 
 
-def _new_wave(targets, orders):
-    n_machines, n_points = targets.shape
-    n_runs = len(orders) * n_machines
-    from bayespoint._kernels.perceptron_loop import CURSOR_SIZE, PAUSED, WANTED
-
-    cursors = np.zeros((n_runs, CURSOR_SIZE), dtype=np.int64)
-    cursors[:, WANTED] = PAUSED
-    outputs = aligned_empty((n_runs, n_points), np.float64)
-    outputs[:] = 0
-    return _Wave(
-        orders=np.array(orders, dtype=np.int32),
-        outputs=outputs,
-        counts=np.zeros((n_runs, n_points), dtype=np.int32),
-        cursors=cursors,
-    )
-
-
-def _run(wave, rows, targets, ridge, budget, threads, max_passes, progress, check):
+def _run(wave, budget, threads, max_passes, progress, check):
     """Advance all runs of a wave until each has converged or is given up."""
-    from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, WANTED, advance
+    from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, PAUSED
 
-    n_machines, n_points = targets.shape
+    rows, n_machines = wave.rows, len(wave.targets)
     start, total = progress
-    active = np.arange(len(wave.outputs))
-    slack = _slack(rows)
-    max_visits = max_passes * wave.orders.shape[1]
+    active = np.arange(len(wave))
     n_steps = 0
     while active.size and (n_steps < MIN_STEPS or not budget.spent()):
         n_steps += 1
-        parts = [part for part in np.array_split(active, threads.n_threads) if part.size]
-        max_updates = max(1, int(UPDATE_WORK / (n_points * len(parts[0]))))
-        pause_after = max(1, int(VISIT_WORK / len(parts[0])))
-
-        def step(part, max_updates=max_updates, pause_after=pause_after):
-            advance(
-                part, wave.orders, n_machines, targets, rows.store, rows.slot_of_row,
-                rows.last_used, rows.clock, ridge, slack, wave.outputs, wave.counts, wave.cursors,
-                max_updates, max_visits, pause_after,
-            )  # fmt: skip
-
-        threads.each(step, parts)
-        state = wave.cursors[active, WANTED]
+        wave.advance(active, max_passes * wave.orders.shape[1], threads)
+        state = wave.state[active]
         for run in active[state == EXHAUSTED]:
             check(run)
         active = active[(state != CONVERGED) & (state != EXHAUSTED)]
-        stalled = active[wave.cursors[active, WANTED] >= 0]
+        state = wave.state[active]
+        stalled = active[state >= 0]
         # As long as some runs can go on, rows wait until they fill a block.
-        if stalled.size and (stalled.size == active.size or stalled.size >= BLOCK_ROWS):
-            rows.ensure(_wishes(wave, targets, stalled, rows))
-        done = start * n_machines + len(wave.outputs) - active.size
+        if stalled.size and (not np.any(state == PAUSED) or stalled.size >= BLOCK_ROWS):
+            rows.ensure(_wishes(wave, stalled))
+        done = start * n_machines + len(wave) - active.size
         budget.show(done, total * n_machines, f"runs, {rows.n_computed} kernel rows,")
 
 
-def _wishes(wave, targets, stalled, rows):
+def _wishes(wave, stalled):
     """Rows to compute: those that runs wait for, then likely ones to fill the block."""
-    from bayespoint._kernels.perceptron_loop import WANTED, look_ahead
-
-    wanted = _unique_in_order(wave.cursors[stalled, WANTED])
+    wanted = _unique_in_order(wave.state[stalled])
     if len(wanted) >= BLOCK_ROWS:  # full blocks only: who waits a round longer loses nothing
         return wanted[: len(wanted) // BLOCK_ROWS * BLOCK_ROWS]
-    free = rows.room_beside(len(wanted))
+    free = wave.rows.room_beside(len(wanted))
     if not free:
         return wanted
-    found = np.empty((len(stalled), 1 + -(-free // len(stalled))), dtype=np.int64)
-    look_ahead(
-        stalled, wave.orders, len(targets), targets, _slack(rows), wave.outputs, wave.cursors,
-        rows.slot_of_row, found,
-    )  # fmt: skip
-    guesses = found.T.ravel()
+    guesses = wave.likely(stalled, 1 + -(-free // len(stalled))).T.ravel()
     wishes = _unique_in_order(np.concatenate([wanted, guesses[guesses >= 0]]))
     return wishes[: len(wanted) + free]
 
 
-def _slack(rows):
-    return TIE_ULPS * np.finfo(rows.store.dtype).eps * rows.diagonal
-
-
 def _finished(wave, n_machines):
     """Which draws are complete: every run converged or was given up."""
-    from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, WANTED
+    from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED
 
-    ended = np.isin(wave.cursors[:, WANTED], (CONVERGED, EXHAUSTED))
+    ended = np.isin(wave.state, (CONVERGED, EXHAUSTED))
     return ended.reshape(-1, n_machines).all(axis=1)
 
 
-def _least_violating(wave, targets):
+def _least_violating(wave, n_machines):
     """The draw with the fewest visited points on the wrong side, as an array of one."""
-    n_machines = len(targets)
-    wrong = [
-        sum(
-            _n_violated(order, targets[c], wave.outputs[k * n_machines + c])
-            for c in range(n_machines)
-        )
-        for k, order in enumerate(wave.orders)
-    ]
-    return np.array([np.argmin(wrong)])
+    wrong = wave.violated(range(len(wave)))
+    return np.array([np.argmin(wrong.reshape(-1, n_machines).sum(axis=1))])
 
 
-def _n_violated(order, target, output):
-    return np.count_nonzero(target[order] * output[order] <= 0)
-
-
-def _draw(wave, targets, k, number, finished):
+def _draw(wave, targets, k, number, finished, more):
     """Scale the classifiers of draw k of a wave to unit length."""
-    from bayespoint._kernels.perceptron_loop import MISTAKES
-
-    n_machines = len(targets)
-    runs = slice(k * n_machines, (k + 1) * n_machines)
-    outputs, coef = wave.outputs[runs].copy(), []
-    for machine in range(n_machines):
-        used = np.flatnonzero(wave.counts[runs][machine])
-        values = targets[machine][used] * wave.counts[runs][machine][used].astype(np.float64)
-        squared = float(values @ outputs[machine][used])
-        if squared <= 0:
-            raise ZeroLengthError(
-                "kernel is not positive semi-definite: a classifier has squared length "
-                f"{squared:.3g} <= 0. Use a kernel that is an inner product."
-            )
-        norm = np.sqrt(squared)
-        coef.append((used, values / norm))
-        outputs[machine] /= norm
-    violated = [_n_violated(wave.orders[k], *pair) for pair in zip(targets, outputs, strict=True)]
-    mistakes = wave.cursors[runs, MISTAKES].copy()
-    return Draw(number, coef, outputs, mistakes, np.array(violated), finished)
+    runs = range(k * len(targets), (k + 1) * len(targets))
+    pairs, outputs, squared = wave.classifiers(runs)
+    if np.min(squared) <= 0:
+        raise ZeroLengthError(
+            "kernel is not positive semi-definite: a classifier has squared length "
+            f"{np.min(squared):.3g} <= 0. Use a kernel that is an inner product."
+        )
+    norms = np.sqrt(squared)
+    coef = [
+        (used, target[used] * count.astype(np.float64) / norm)
+        for target, (used, count), norm in zip(targets, pairs, norms, strict=True)
+    ]
+    if outputs is not None:
+        outputs /= norms[:, None]
+    mistakes = wave.mistakes[runs.start : runs.stop].copy()
+    return Draw(number, coef, outputs, mistakes, wave.violated(runs), finished, more)
 
 
 def conflict_check(space_of, names=None, problems=None):

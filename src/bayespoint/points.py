@@ -46,8 +46,8 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     """
     kept = np.flatnonzero(weight > 0)
     if len(kept) < X.shape[0]:
-        X = X[kept]
-    keys = _row_hashes(X)
+        X = X.take(kept) if hasattr(X, "hashes") else X[kept]
+    keys = X.hashes() if hasattr(X, "hashes") else row_hashes(X)
     group = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -99,9 +99,12 @@ def _groups_of_equal_rows(X, keys):
     _, group = np.unique(keys, return_inverse=True)
     order = np.argsort(group, kind="stable")
     neighbours = order[:-1][np.diff(group[order]) == 0], order[1:][np.diff(group[order]) == 0]
-    if _rows_equal(X, *neighbours):
+    equal = X.rows_equal(*neighbours) if hasattr(X, "hashes") else _rows_equal(X, *neighbours)
+    if equal:
         return group
     # Two different rows share a hash: let the exact, slower comparison decide for all.
+    if hasattr(X, "hashes"):
+        X = X[np.arange(X.shape[0])]
     if not sp.issparse(X):
         return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel()
     parts = (slice(*pair) for pair in zip(X.indptr[:-1], X.indptr[1:], strict=True))
@@ -116,11 +119,17 @@ def _rows_equal(X, left, right):
     return np.array_equal(X[left], X[right])
 
 
-def _row_hashes(X):
+def hash_multipliers(n_features):
+    """Return an odd number for each column."""
+    rng = np.random.default_rng(_HASH_SEED)
+    return rng.integers(2**64, size=n_features, dtype=np.uint64) | np.uint64(1)
+
+
+def row_hashes(X):
+    """Hash of each row."""
     from bayespoint._kernels.sparse_products import hash_dense, hash_sparse
 
-    rng = np.random.default_rng(_HASH_SEED)
-    multipliers = rng.integers(2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
+    multipliers = hash_multipliers(X.shape[1])
     keys = np.empty(X.shape[0], dtype=np.uint64)
     if sp.issparse(X):
         hash_sparse(X.indptr, X.indices, _words(X.data), multipliers, keys)

@@ -6,9 +6,10 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayespoint import decisions
+from bayespoint.devices import is_tensor
 from bayespoint.gram import apply_kernel
 from bayespoint.kernels import Points
 from bayespoint.posterior import dense
@@ -126,18 +127,22 @@ class PredictionMixin:
 
     def _checked(self, X):
         check_is_fitted(self)
-        return validate_data(
-            self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
-            order="C", reset=False,
-        )  # fmt: skip
+        return self._checked_prediction(X)
 
     def _validated(self, X):
         X = self._checked(X)
-        return X[:, self.support_] if self.kernel == "precomputed" else canonical(X)
+        if self.kernel == "precomputed":
+            return X[:, self.support_]
+        return X if is_tensor(X) else canonical(X)
 
     def _outputs(self, X, coef):
         """Cosines of machines (rows of ``coef`` over the support points) and points X."""
         kernel, support = self._kernel(), Points(**self._support_)
+        device = None if self.kernel == "precomputed" else self._device()
+        if device is not None:
+            from bayespoint.gpu.placing import outputs as device_outputs
+
+            return device_outputs(kernel, X, support, coef, device)
         X = same_precision(X, support.X.dtype)
         diagonal = None
         if self.kernel == "precomputed":

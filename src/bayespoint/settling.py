@@ -71,6 +71,8 @@ class SettlingMixin:
         needed = METHODS[self.inference_].needed_bytes(n_points, itemsize, votes * n_machines) / 1e6
         what = f"inference={self.inference_!r} ({self.inference_reason_})"
         remedy = "inference='perceptron' with label_noise=0"
+        if self.device_ != "cpu":  # rows and factor live on the card, which has its own limits
+            needed = 0.0
         if votes:  # K, its factor, and what the inverse is solved from
             needed = max(needed, 4 * 8 * n_points**2 / 1e6)
             what = f"decision={self._decision_!r} with {what}"
@@ -127,7 +129,7 @@ class SettlingMixin:
         self.bias_ = auto if isinstance(self.bias, str) else float(self.bias)
         self.softness_ = FIRST_SOFTNESS if isinstance(self.softness, str) else float(self.softness)
         if evidence or held_out:
-            self._check_origin(self._points_of(self._new_kernel(distinct), distinct).length, points)
+            self._check_origin(self._lengths(self._new_kernel(distinct), distinct), points)
         chosen = evidence_points(points.label, self._entropy_)
         if evidence:
             # What held-out labels choose later is free, too.

@@ -64,7 +64,7 @@ class Span:
             side = np.full((len(gram), 1), np.sqrt(bias))
             gram = np.block([[gram, side], [side.T, np.ones((1, 1))]])
         self.gram = gram
-        soft, precision = space.softness / (1 + space.softness), space.rows.store.dtype
+        soft, precision = space.softness / (1 + space.softness), space.rows.dtype
         try:
             self.factor = Factor(gram.copy(), precision, 0.0 if bias else soft)
         except ValueError as error:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from bayespoint.devices import DEVICES
 from bayespoint.kernels import KERNELS
 
 # A column counts as negligible when its deviation is below this share of the largest.
@@ -29,7 +30,6 @@ class NotAvailableError(NotImplementedError, ValueError):
 
 _LATER = {
     "gamma": ("evidence-ard",),
-    "device": ("cuda",),
 }
 
 
@@ -54,7 +54,7 @@ def check_parameters(params):
         )
     _check_choice(params, "inference", ("auto", "perceptron", "billiard", "gibbs", "ep"))
     _check_choice(params, "decision", ("auto", "bayes_point", "vote", "calibrated", "span_vote"))
-    _check_choice(params, "device", ("cpu", "auto"))
+    _check_choice(params, "device", DEVICES)
     for name, named in (("softness", (HELD_OUT, EVIDENCE)), ("bias", ("auto", EVIDENCE))):
         value = params[name]
         if not (isinstance(value, str) and value in named) and not _is_number(value, least=0):
@@ -233,9 +233,12 @@ def warn_about_scales(X):
     """Warn when most columns count for nothing beside the largest ones."""
     if X.shape[1] < 2:
         return
-    X = X[:: max(1, X.shape[0] // SCALE_ROWS)]
+    if not hasattr(X, "deviations"):
+        X = X[:: max(1, X.shape[0] // SCALE_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
-        if sp.issparse(X):
+        if hasattr(X, "deviations"):  # on a GPU
+            deviation = X.deviations()
+        elif sp.issparse(X):
             deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
         else:
             deviation = X.std(axis=0, dtype=np.float64)
@@ -255,7 +258,6 @@ def warn_about_scales(X):
 
 def _instead(name):
     return {
-        "device": "device='cpu' or 'auto'",
         "gamma": "gamma='held-out', 'evidence', 'scale' or a number",
     }.get(name, f"a number for {name}")
 

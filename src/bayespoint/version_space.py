@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import nnls
 
-from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, GramRows, outputs_of, submatrix
+from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, outputs_of, submatrix
 from bayespoint.kernels import some_of
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
@@ -74,7 +74,7 @@ class VersionSpace:
     """
 
     def __init__(self, K, y, softness=0.0):
-        self.rows = K if isinstance(K, GramRows | FullRows) else FullRows(_checked_gram(K))
+        self.rows = K if hasattr(K, "slot_of_row") else FullRows(_checked_gram(K))
         self.y = _checked_labels(y, len(self.rows))
         if not isinstance(softness, int | float | np.number) or not 0 <= softness < np.inf:
             raise ValueError(f"softness must be a finite number >= 0; got {softness!r}.")
@@ -127,7 +127,7 @@ class VersionSpace:
         if np.any(length == 0):  # a point at the origin is on no side of anything
             return candidates[length == 0]
         G /= np.outer(length, length)
-        tolerance = max(GORDAN_TOLERANCE, 32 * np.finfo(self.rows.store.dtype).eps)
+        tolerance = max(GORDAN_TOLERANCE, 32 * np.finfo(self.rows.dtype).eps)
         system = np.vstack([G, np.ones(len(G))])
         try:
             c, _ = nnls(system, np.append(np.zeros(len(G)), 1.0))

@@ -1,0 +1,155 @@
+"""Runs of permuted kernel perceptrons in the memory of a GPU."""
+
+import numpy as np
+import torch
+
+from bayespoint._kernels.perceptron_loop import CONVERGED, PAUSED
+from bayespoint._kernels.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
+from bayespoint.gpu.gram import loops
+
+# Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
+UPDATE_WORK = 2e8
+
+# Runs in flight together: several for each multiprocessor of a large card.
+RUNS_IN_FLIGHT = 1000
+
+# Runs whose outputs are computed anew together: wide products, and little memory in float64.
+VERIFIED_RUNS = 200
+
+
+# State of a run that has ended, before its outputs were computed anew.
+UNVERIFIED = -4
+
+
+class DeviceWave:
+    """The runs in flight, as `perceptrons.Wave`.
+
+    Outputs have the precision of the rows. Once no run goes on, they are computed anew from the
+    counts, in float64, and runs that rounding had let stop too early go on from there: what is
+    left has no mistake by the measure that the CPU uses.
+    """
+
+    def __init__(self, rows, targets, ridge, slack, orders):
+        self.rows, self.targets = rows, targets
+        self.orders = np.array(orders, dtype=np.int32)
+        device, n_runs, n_points = rows.device, len(orders) * len(targets), targets.shape[1]
+
+        def put(array, dtype):
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
+
+        if rows.whole:
+            rows.ensure(())
+        self._orders = put(self.orders, torch.int32)
+        self._ranks = torch.full((len(orders), n_points), -1, dtype=torch.int32, device=device)
+        places = torch.arange(self.orders.shape[1], dtype=torch.int32, device=device)
+        self._ranks.scatter_(1, self._orders.long(), places.expand(len(orders), -1))
+        self._targets = put(targets, torch.int8)
+        self._ridge, self._slack = put(ridge, torch.float64), put(slack, torch.float64)
+        # Where all are alike, the loops need not read them.
+        self._same_slack = float(slack[0]) if np.ptp(slack) == 0 else None
+        kind = rows.store.dtype
+        self._outputs = torch.zeros((n_runs, n_points), dtype=kind, device=device)
+        self._counts = torch.zeros((n_runs, n_points), dtype=torch.int32, device=device)
+        self._cursors = torch.zeros((n_runs, CURSOR_SIZE), dtype=torch.int64, device=device)
+        self._cursors[:, WANTED] = self._orders[:, :1].expand(-1, len(targets)).reshape(-1)
+        self._advance = loops(device, "perceptron").advance
+        self._verified = np.zeros(n_runs, dtype=bool)
+        self._violated = np.full(n_runs, -1)
+        self._squared = np.zeros(n_runs)
+        self._pairs: list | None = None
+        self._read()
+
+    def __len__(self):
+        """Return the number of runs."""
+        return len(self._outputs)
+
+    def advance(self, active, max_visits, threads):  # noqa: ARG002
+        """Advance some of the runs for some 50 ms, or until they want rows."""
+        going = np.asarray(active)[self._wanted[active] >= 0]
+        max_updates = max(1, int(UPDATE_WORK / self._outputs.shape[1]))
+        if len(going):
+            self._advance(
+                torch.from_numpy(going.astype(np.int64)).to(self.rows.device), self._orders,
+                self._ranks, len(self.targets), self._targets, self.rows.store, self.rows.slots,
+                self._ridge, self._slack, self._same_slack, self._outputs, self._counts,
+                self._cursors, max_updates, max_visits,
+            )  # fmt: skip
+        self._read()
+        if np.all(self._wanted < 0):
+            self._verify(np.flatnonzero(~self._verified))
+
+    def _read(self):
+        """Bring what the outer loop looks at to the host."""
+        cursors = self._cursors.cpu().numpy()
+        self.mistakes, self._wanted = cursors[:, MISTAKES], cursors[:, WANTED]
+
+    @property
+    def state(self):
+        """As of `Wave`; UNVERIFIED for runs that have ended, until all have."""
+        present = self.rows.slot_of_row[np.maximum(self._wanted, 0)] >= 0
+        state = np.where((self._wanted >= 0) & present, PAUSED, self._wanted)
+        return np.where((self._wanted < 0) & ~self._verified, UNVERIFIED, state)
+
+    def _verify(self, runs):
+        """Compute outputs anew; runs that have mistakes by these go on."""
+        self._pairs = None
+        for start in range(0, len(runs), VERIFIED_RUNS):
+            part = torch.from_numpy(runs[start : start + VERIFIED_RUNS]).to(self.rows.device)
+            target = self._targets[part % len(self.targets)]
+            signed = (self._counts[part] * target).double()
+            outputs = self.rows.products(signed) + signed * self._ridge
+            ranks = self._ranks[part // len(self.targets)].long()
+            right = target * outputs
+            wrong = ~(right > self._slack) & (ranks >= 0)
+            self._outputs[part] = outputs.to(self._outputs.dtype)
+            numbers = torch.stack([
+                (signed * outputs).sum(dim=1),
+                ((right <= 0) & (ranks >= 0)).sum(dim=1).double(),
+                wrong.sum(dim=1).double(),
+            ]).cpu().numpy()  # fmt: skip
+            here = runs[start : start + VERIFIED_RUNS]
+            self._squared[here], self._violated[here] = numbers[0], numbers[1].astype(np.int64)
+            # A run is given up when it was before; else it must be without a mistake.
+            again = (numbers[2] > 0) & (self._wanted[here] == CONVERGED)
+            self._verified[here] = ~again
+            if np.any(again):
+                self._go_on(part[torch.from_numpy(again).to(part.device)], wrong, ranks, again)
+        self._read()
+
+    def _go_on(self, runs, wrong, ranks, again):
+        chosen = torch.from_numpy(again).to(runs.device)
+        n_visited = self.orders.shape[1]
+        place = self._cursors[runs, PLACE]
+        ahead = ranks[chosen] - place[:, None]
+        ahead = torch.where(ahead <= 0, ahead + n_visited, ahead)
+        ahead = torch.where(wrong[chosen], ahead, n_visited).min(dim=1).values
+        order = self._orders[runs // len(self.targets)]
+        at = ((place + ahead) % n_visited)[:, None]
+        self._cursors[runs, AHEAD] = ahead
+        self._cursors[runs, WANTED] = order.gather(1, at)[:, 0].long()
+
+    def likely(self, stalled, n_each):  # noqa: ARG002
+        """Rows are computed in blocks wide enough: no guesses."""
+        return np.full((len(stalled), 1), -1)
+
+    def counts(self, run):
+        """Return how often each point was added to the classifier of a run."""
+        return self._counts[run].cpu().numpy()
+
+    def violated(self, runs):
+        """Numbers of visited points on the wrong side of the classifiers of some runs."""
+        runs = np.asarray(runs)
+        if np.any(self._violated[runs] < 0):  # cut short
+            self._verify(runs[self._violated[runs] < 0])
+        return self._violated[runs]
+
+    def classifiers(self, runs):
+        """Points used by some runs and how often, one pair a run; no outputs; squared lengths."""
+        self.violated(runs)
+        if self._pairs is None:  # few transfers are fast ones
+            run, used = torch.nonzero(self._counts, as_tuple=True)
+            counts = self._counts[run, used].cpu().numpy()
+            ends = torch.bincount(run, minlength=len(self)).cumsum(0).cpu().numpy()[:-1]
+            parts = np.split(used.cpu().numpy(), ends), np.split(counts, ends)
+            self._pairs = list(zip(*parts, strict=True))
+        return [self._pairs[run] for run in runs], None, self._squared[list(runs)]

@@ -1,0 +1,116 @@
+"""Training points in the memory of a GPU: validated, hashed and merged there."""
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from bayespoint.devices import is_tensor
+from bayespoint.points import hash_multipliers
+
+# Numbers hashed together: 64-bit words take twice the memory of the values, several times over.
+HASHED = 2**26
+
+_MIX_1, _MIX_2 = (
+    int(np.uint64(c).astype(np.int64)) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+class DeviceData:
+    """Rows of training data, on the host and on the device, or on the device alone.
+
+    Parameters
+    ----------
+    X : ndarray, csr_matrix or tensor
+    device : torch.device
+    """
+
+    def __init__(self, X, device):
+        self._host = None if is_tensor(X) else X
+        self.tensor = to_device(X, device)
+        self._index = None
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def dtype(self):
+        """NumPy's type of the values."""
+        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
+
+    def __getitem__(self, index):
+        """Return some rows as an array."""
+        if isinstance(index, slice):
+            index = np.arange(self.shape[0])[index]
+        if self._host is None:
+            at = torch.from_numpy(np.asarray(index)).to(self.tensor.device)
+            return self.tensor[at].cpu().numpy()
+        index = np.asarray(index) if self._index is None else self._index[index]
+        if sp.issparse(self._host):
+            return self._host[index].toarray()
+        # PyTorch copies rows on all cores.
+        return torch.from_numpy(self._host)[torch.from_numpy(index)].numpy()
+
+    def variance(self, share):
+        """Variance of all values, each row with its share."""
+        each = torch.from_numpy(share).to(self.tensor.device)
+        mean = float(each @ self.tensor.mean(dim=1, dtype=torch.float64))
+        spread = (self.tensor - mean).square().mean(dim=1, dtype=torch.float64)
+        return float(each @ spread)
+
+    def deviations(self):
+        """Standard deviation of each column."""
+        return self.tensor.std(dim=0, correction=0).double().cpu().numpy()
+
+    def take(self, index):
+        """Return the data of some rows; on the host, nothing is copied."""
+        other = object.__new__(DeviceData)
+        other._host = self._host
+        other._index = index if self._index is None else self._index[index]
+        other.tensor = self.tensor[torch.from_numpy(index).to(self.tensor.device)]
+        return other
+
+    def finite(self):
+        """Whether all values are numbers."""
+        return bool(torch.isfinite(self.tensor.sum())) or bool(torch.isfinite(self.tensor).all())
+
+    def hashes(self):
+        """Hash of each row: the same numbers as `points.row_hashes` gives on the host."""
+        n, d = self.shape
+        multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
+        word = torch.int64 if self.tensor.dtype == torch.float64 else torch.int32
+        step = max(1, HASHED // max(1, d))
+        keys = [
+            _hashed((self.tensor[s : s + step] + 0.0).view(word), multipliers)
+            for s in range(0, n, step)
+        ]
+        return torch.cat(keys).cpu().numpy().view(np.uint64)
+
+    def rows_equal(self, left, right):
+        """Whether pairs of rows are equal."""
+        left, right = (torch.from_numpy(side).to(self.tensor.device) for side in (left, right))
+        return bool((self.tensor[left] == self.tensor[right]).all())
+
+
+def _hashed(words, multipliers):
+    # Bit patterns of 32 bits have no sign of their own in 64.
+    words = words.long() & 0xFFFFFFFF if words.dtype == torch.int32 else words
+    mixed = (words ^ multipliers) * _MIX_1
+    mixed = (mixed ^ _shifted(mixed, 31)) * _MIX_2
+    mixed = mixed ^ _shifted(mixed, 29)
+    return torch.where(words != 0, mixed, 0).sum(dim=1)
+
+
+def _shifted(words, bits):
+    """Shift right, filling with zeros."""
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def to_device(X, device):
+    """Return X as a dense tensor on the device; a tensor that is there already is not copied."""
+    if is_tensor(X):
+        return X.to(device)
+    if sp.issparse(X):
+        X = X.toarray()
+    return torch.from_numpy(np.ascontiguousarray(X)).to(device)

@@ -1,0 +1,105 @@
+"""Where a fit and its predictions run: arrays on the host, or tensors on a GPU."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
+
+from bayespoint.devices import is_tensor, torch_device
+from bayespoint.validation import canonical
+
+
+class PlacementMixin:
+    """How a `BayesPointClassifier` takes its data, and where it computes with them."""
+
+    if TYPE_CHECKING:  # parameters and fitted attributes are the classifier's
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def _device(self):
+        """Return the PyTorch device, or None for the CPU."""
+        if not callable(self.kernel):
+            return torch_device(self.device)
+        if self.device == "cuda":
+            raise ValueError(
+                "device='cuda' computes the kernel itself, and kernel is a callable: name a "
+                "kernel, or use device='cpu'."
+            )
+        return None
+
+    def _checked_training(self, X, y):
+        """Check X and y; X then is an array, a CSR matrix, or data on the device."""
+        device = self._device()
+        self.device_ = "cpu" if device is None else "cuda"
+        if is_tensor(X):
+            return self._checked_tensors(X, y, device)
+        on_device = device is not None and self.kernel != "precomputed"
+        options = {"accept_sparse": self._accepts_sparse(), "dtype": [np.float64, np.float32]}
+        checked, y = validate_data(
+            self, X, y, order="C", ensure_all_finite=not on_device, **options
+        )
+        if not on_device:
+            return canonical(checked), y
+        from bayespoint.gpu.points import DeviceData
+
+        data = DeviceData(canonical(checked), device)
+        if not data.finite():
+            validate_data(self, X, y, **options)  # raises, and says what is wrong
+        return data, y
+
+    def _checked_tensors(self, X, y, device):
+        if device is None or self.kernel == "precomputed":
+            raise ValueError(
+                "X is a PyTorch tensor, which needs device='cuda' (or 'auto' and a GPU) and a "
+                "kernel that is not precomputed: pass an array, for example X.cpu().numpy()."
+            )
+        from bayespoint.gpu.placing import checked_tensor
+        from bayespoint.gpu.points import DeviceData
+
+        X = checked_tensor(X)
+        if len(X) == 0 or X.shape[1] == 0:
+            raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
+        y = _check_y(y.cpu().numpy() if is_tensor(y) else y)
+        check_consistent_length(X, y)
+        self.n_features_in_ = X.shape[1]
+        return DeviceData(X, device), y
+
+    def _chosen_rows(self, X, index):
+        return X.take(index) if hasattr(X, "hashes") else self._restricted(X, index)
+
+    def _with_layout(self, kernel, data):
+        if not hasattr(data, "hashes"):
+            return kernel.fit_layout(data)
+        from bayespoint.gpu.placing import fit_layout
+
+        return fit_layout(kernel, data)
+
+    def _lengths(self, kernel, data):
+        """Lengths of the training points in feature space."""
+        if not hasattr(data, "hashes"):
+            return self._points_of(kernel, data).length
+        from bayespoint.gpu.gram import prepare
+        from bayespoint.gpu.placing import laid_out
+
+        return prepare(kernel, laid_out(kernel, data.tensor)).length.cpu().numpy()
+
+    def _device_rows(self, kernel, data):
+        from bayespoint.gpu.placing import rows_of
+
+        return rows_of(kernel, data, self._device())
+
+    def _checked_prediction(self, X):
+        """Check X as `predict` gets it."""
+        if not is_tensor(X):
+            return validate_data(
+                self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
+                order="C", reset=False,
+            )  # fmt: skip
+        from bayespoint.gpu.placing import checked_tensor
+
+        checked = checked_tensor(X, self.n_features_in_)
+        on_device = self._device() is not None and self.kernel != "precomputed"
+        return checked if on_device else checked.cpu().numpy()
+
+    def _accepts_sparse(self):
+        return False if self.kernel == "precomputed" else "csr"
