@@ -194,10 +194,11 @@ def test_held_out_outputs_know_nothing_of_the_points_left_out(method, noise):
 
     def outputs(problem, fold=0):
         with open_threads(1) as threads:
-            return METHODS[method].held_out(
-                problem, visited, n_draws=12, entropy=3, fold=fold, budget=Budget(),
-                threads=threads,
-            )  # fmt: skip
+            found = METHODS[method].held_out(
+                problem, {fold: visited}, n_draws=12, entropy=3, budget=Budget(), threads=threads
+            )
+        assert list(found) == [fold]
+        return found[fold]
 
     found = outputs(problem)
     assert found.shape == problem.targets.shape

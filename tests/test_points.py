@@ -155,7 +155,7 @@ class TestHashCollisions:
             hashed.append(X.shape[0])
             return np.zeros(X.shape[0], dtype=np.uint64)
 
-        monkeypatch.setattr(points, "_row_hashes", constant)
+        monkeypatch.setattr(points, "row_hashes", constant)
         yield
         assert hashed, "the hash was not asked: this tests nothing"
 
@@ -185,7 +185,7 @@ class TestHashCollisions:
 def test_rows_of_simple_numbers_do_not_share_hashes(dtype):
     # Small whole numbers are words with many zero bits; a collision costs the slow comparison.
     X = np.array(list(itertools.product([0.0, 1.0, -1.0, 2.0, 0.5], repeat=5)), dtype=dtype)
-    assert len(np.unique(points._row_hashes(X))) == len(X)
+    assert len(np.unique(points.row_hashes(X))) == len(X)
 
 
 def test_simple_sparse_data_is_never_made_dense(monkeypatch):

@@ -19,7 +19,7 @@ class Ensemble:
         From coefficients to outputs, where draws come without their outputs.
     """
 
-    def __init__(self, n_machines, n_points, outputs_of=None):
+    def __init__(self, n_machines, n_points, *, outputs_of=None):
         self.sum_coef = np.zeros((n_machines, n_points))
         self._sum_output: np.ndarray | None = np.zeros((n_machines, n_points))
         self._outputs_of = outputs_of
@@ -32,7 +32,7 @@ class Ensemble:
     @classmethod
     def from_state(cls, state, outputs_of=None):
         """Rebuild from `state`."""
-        ensemble = cls(*state["sum_coef"].shape, outputs_of)
+        ensemble = cls(*state["sum_coef"].shape, outputs_of=outputs_of)
         ensemble.sum_coef = state["sum_coef"].copy()
         ensemble._sum_output = state["sum_output"].copy()
         ensemble.numbers = state["numbers"]

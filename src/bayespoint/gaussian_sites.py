@@ -17,7 +17,7 @@ low-rank step (`_add_few`). Where sites do not come to rest, a second run keeps 
 the bound give the mean alone.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -127,18 +127,23 @@ class Gaussian(NamedTuple):
     cavity_variance: np.ndarray  # (m,)
     log_ratio: float  # log-integral of prior and sites, less those of each site in its cavity
     many: np.ndarray  # points with tau > 0
-    lower: np.ndarray  # Cholesky factor of B over these
+    block: Any  # `Block` of B over these: its Cholesky factor
     root: np.ndarray  # their sqrt(tau)
     few: np.ndarray  # all other points
     spread: np.ndarray  # (many, few), R K between these and those, without the sites of those
     inverse: np.ndarray  # (few, few), the block of R of those
+
+    @property
+    def lower(self):
+        """Cholesky factor of B."""
+        return self.block.lower
 
     def reducer(self):
         """Matrix P and signs s with R = Pᵀ diag(s) P."""
         m = len(self.coef)
         P, sign = np.zeros((m, m)), np.ones(m)
         n = len(self.many)
-        rows = _inverse_triangle(self.lower) * self.root
+        rows = self.block.inverse_triangle() * self.root
         if not len(self.few):
             return rows, sign
         P[:n, self.many] = rows
@@ -210,7 +215,38 @@ class FixedPoint(NamedTuple):
     bounded: bool = False  # found in the second run only, with tau >= 0
 
 
-def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None):
+class Block:
+    """Cholesky factor L of B = I + T^1/2 K T^1/2 over some points; None from `make` if it fails.
+
+    Another class with these methods may do the same elsewhere: see `propagate`.
+    """
+
+    def __init__(self, lower):
+        self.lower = lower
+
+    @classmethod
+    def make(cls, K, many, root):
+        """Factorise; ``many``: the points, ``root``: their sqrt(tau)."""
+        B = K.copy() if len(many) == len(K) else K[np.ix_(many, many)]
+        B *= root
+        B *= root[:, None]
+        B[np.diag_indices_from(B)] += 1.0
+        upper, failed = dpotrf(B.T, lower=0, clean=1, overwrite_a=1)
+        return None if failed else cls(upper.T)
+
+    def sweep(self, values):
+        """Return h = L^-1 values, L^-T h, the diagonal of B^-1 and the log-determinant of L."""
+        inverse = self.inverse_triangle()
+        half = inverse @ values
+        diagonal = np.einsum("ij,ij->j", inverse, inverse)
+        return half, half @ inverse, diagonal, np.sum(np.log(self.lower.diagonal()))
+
+    def inverse_triangle(self):
+        """Return the inverse of the factor."""
+        return _inverse_triangle(self.lower)
+
+
+def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None, make=Block.make):
     """Change sites until they stay.
 
     Parameters
@@ -225,38 +261,40 @@ def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None)
     max_sweeps : int
     stop : callable, optional
         Asked after each sweep; says whether to end with the sites so far.
+    make : callable
+        `Block.make`, or what factorises elsewhere: from K, points and roots to a `Block`.
 
     Returns
     -------
     FixedPoint
     """
     most = MOST_KNOWN / K.diagonal()
-    found = _sweep(K, likelihood, start, (-np.inf, most), tol, max_sweeps, stop)
+    found = _sweep(K, likelihood, start, (-np.inf, most), tol, max_sweeps, stop, make)
     if found.converged or not np.any(np.isfinite(likelihood.odds)):
         return found
     # Labels that may be wrong can lead sites astray; those that take nothing away are tamer.
-    tamer = _sweep(K, likelihood, None, (0.0, most), tol, max_sweeps, stop)
+    tamer = _sweep(K, likelihood, None, (0.0, most), tol, max_sweeps, stop, make)
     worse = found.log_evidence > 0 or not np.isfinite(found.log_evidence)
     best = tamer if tamer.converged or worse or tamer.change < found.change else found
     return best._replace(sweeps=found.sweeps + tamer.sweeps, bounded=best is tamer)
 
 
-def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop):
+def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop, make):
     """Return the `FixedPoint` of sites whose tau is within bounds."""
-    current = None if start is None else _look(K, likelihood, start, bounds)
+    current = None if start is None else _look(K, likelihood, start, bounds, make)
     if current is None:  # the prior is the cavity of each point whose neighbours say nothing
         mean, variance = np.zeros(len(K)), K.diagonal().copy()
         first, _ = _next_sites(likelihood, mean, variance, bounds)
-        current = _look(K, likelihood, first, bounds)
+        current = _look(K, likelihood, first, bounds, make)
         if current is None:  # weak labels of points that know all of each other
-            current = _look(K, likelihood, Sites(0.0 * mean, 0.0 * mean), bounds)
+            current = _look(K, likelihood, Sites(0.0 * mean, 0.0 * mean), bounds, make)
     damping, sweeps = 1.0, 1
     while current.change > tol and sweeps < max_sweeps and not (stop is not None and stop()):
         sites = Sites(*(
             old + damping * (new - old)
             for old, new in zip(current.sites, current.proposed, strict=True)
         ))  # fmt: skip
-        moved, sweeps = _look(K, likelihood, sites, bounds), sweeps + 1
+        moved, sweeps = _look(K, likelihood, sites, bounds, make), sweeps + 1
         if moved is None or moved.log_evidence > MOST_EVIDENCE:  # no distribution: not so far
             damping /= 2
             if damping < LEAST_DAMPING / 100:
@@ -281,9 +319,9 @@ class _Look(NamedTuple):
     log_evidence: float
 
 
-def _look(K, likelihood, sites, bounds):
+def _look(K, likelihood, sites, bounds, make):
     """Where sites are, and where they want to be; None where they are no distribution."""
-    gaussian = _combine(K, sites, likelihood.copies)
+    gaussian = _combine(K, sites, likelihood.copies, make)
     if gaussian is None:
         return None
     mean, variance = gaussian.cavity_mean, gaussian.cavity_variance
@@ -320,32 +358,25 @@ def _next_sites(likelihood, mean, variance, bounds):
     return Sites(tau, np.where(tau == wanted, nu, slope + tau * (mean + variance * slope))), log_z
 
 
-def _combine(K, sites, copies):
+def _combine(K, sites, copies, make=Block.make):
     """Return the `Gaussian` of prior and sites, or None where there is none."""
     tau, nu = (copies * values for values in sites)  # of all copies of a point together
     m = len(K)
     strong = tau * K.diagonal() > FEW
     many, few = np.flatnonzero(strong), np.flatnonzero(~strong)
     root = np.sqrt(tau[many])
-    B = K[np.ix_(many, many)] if len(few) else K.copy()
-    B *= root
-    B *= root[:, None]
-    B[np.diag_indices_from(B)] += 1.0
-    upper, failed = dpotrf(B.T, lower=0, clean=1, overwrite_a=1)
-    if failed:
+    block = make(K, many, root)
+    if block is None:
         return None
-    B = upper.T  # now its lower factor
-    inverse_half = _inverse_triangle(B)
-    scaled = nu[many] / root
-    half = inverse_half @ scaled
+    half, solved, diagonal, log_determinant = block.sweep(nu[many] / root)
     coef, R = np.zeros(m), np.empty(m)
-    coef[many] = root * (half @ inverse_half)
-    R[many] = tau[many] * np.einsum("ij,ij->j", inverse_half, inverse_half)
-    log_ratio = -0.5 * (half @ half) - np.sum(np.log(B.diagonal()))
+    coef[many] = root * solved
+    R[many] = tau[many] * diagonal
+    log_ratio = -0.5 * (half @ half) - log_determinant
     spread, inverse = np.zeros((len(many), 0)), np.zeros((0, 0))
     mean, variance = np.empty(m), np.empty(m)
     if len(few):
-        added = _add_few(K, Sites(tau, nu), many, few, B, root, coef[many])
+        added = _add_few(K, Sites(tau, nu), many, few, block.lower, root, coef[many])
         if added is None:
             return None
         coef[few], moved, spread, inverse, few_mean, few_covariance, few_log = added
@@ -368,7 +399,7 @@ def _combine(K, sites, copies):
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None
     return Gaussian(
-        coef, mean, variance, float(log_ratio), many, B, root, few, spread, inverse
+        coef, mean, variance, float(log_ratio), many, block, root, few, spread, inverse
     )  # fmt: skip
 
 

@@ -173,6 +173,8 @@ def mirror(rows):
 
 def all_rows(rows):
     """Return the whole Gram matrix, symmetric, in float64; all rows are then present."""
+    if hasattr(rows, "matrix"):  # on a GPU
+        return rows.matrix()
     if len(rows.store) < len(rows):
         needed = rows.store.itemsize * len(rows) ** 2 / 1e6
         raise ValueError(

@@ -24,7 +24,7 @@ from bayespoint.chains import (
 from bayespoint.ensemble import Ensemble
 from bayespoint.factor import factorise
 from bayespoint.gaussian_posterior import GaussianPosterior, warn_if_moving
-from bayespoint.gaussian_sites import Likelihood, Sites, propagate
+from bayespoint.gaussian_sites import Block, Likelihood, Sites, propagate
 from bayespoint.gibbs import Walkers
 from bayespoint.gram import FullRows, all_rows, outputs_of, submatrix, warn_if_large
 from bayespoint.perceptrons import (
@@ -105,7 +105,7 @@ class Perceptrons:
     @staticmethod
     def draw(problem, n_draws, *, tol, entropy, held, budget, threads):  # noqa: ARG004
         """Add draws to those held until there are ``n_draws`` or the Bayes points are precise."""
-        ensemble = Ensemble(*problem.targets.shape, problem.outputs)
+        ensemble = Ensemble(*problem.targets.shape, outputs_of=problem.outputs)
         if held is not None and np.all(held["finished"]):  # a draw cut short is made anew
             ensemble = Ensemble.from_state(held, problem.outputs)
         orders = permutations(len(problem.rows), entropy)
@@ -139,7 +139,7 @@ class Perceptrons:
         if together:  # a GPU takes long to start and has room for all
             lengths = {len(visited) for visited in folds.values()}
             groups = [[k for k, v in folds.items() if len(v) == length] for length in lengths]
-        found = {}
+        found: dict = {}
         for group in groups:
             found |= cls._held_out_group(problem, folds, group, n_draws, entropy, budget)
         return found
@@ -151,7 +151,9 @@ class Perceptrons:
             seed = np.random.SeedSequence(entropy, spawn_key=(1, fold, number % n_draws))
             return np.random.default_rng(seed).permutation(folds[fold]).astype(np.int32)
 
-        ensembles = {fold: Ensemble(*problem.targets.shape, problem.outputs) for fold in group}
+        ensembles = {
+            fold: Ensemble(*problem.targets.shape, outputs_of=problem.outputs) for fold in group
+        }
         for draw in perceptron_draws(
             problem.rows, problem.targets, problem.ridge, range(n_draws * len(group)),
             order_of_draw, budget=budget,
@@ -368,6 +370,7 @@ class Propagation:
     @staticmethod
     def _gaussians(problem, tol, held, budget, factor=None):
         K, found = all_rows(problem.rows), []
+        make = getattr(problem.rows, "site_blocks", lambda: Block.make)()
         # Copies have softness of their own each: only the mean of theirs matters to the rest.
         # Without softness they are one point, whose label is the surer.
         copies = np.broadcast_to(problem.weight if problem.softness else 1.0, len(K))
@@ -378,7 +381,7 @@ class Propagation:
             )  # fmt: skip
             fixed_point = propagate(
                 K, likelihood, start=None if held is None else Sites(*held["sites"][machine]),
-                tol=max(tol, LEAST_TOLERANCE), stop=budget.spent,
+                tol=max(tol, LEAST_TOLERANCE), stop=budget.spent, make=make,
             )  # fmt: skip
             space = problem.space(machine)
             space.ridge = problem.ridge / copies

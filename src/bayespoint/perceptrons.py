@@ -145,6 +145,9 @@ class Wave:
 
         threads.each(step, parts)
 
+    def settle(self):
+        """Nothing is left to do when runs are left where they are."""
+
     def likely(self, stalled, n_each):
         """Points that stalled runs may correct soon and whose rows are missing; else -1."""
         from bayespoint._kernels.perceptron_loop import look_ahead
@@ -213,6 +216,7 @@ def perceptron_draws(
             budget.interrupt()
             if not n_yielded and not np.all(wave.mistakes):
                 raise
+        wave.settle()
         finished = _finished(wave, n_machines)
         keep = np.flatnonzero(finished)
         if not len(keep) and not n_yielded:

@@ -18,12 +18,13 @@ class PlacementMixin:
 
     def _device(self):
         """Return the PyTorch device, or None for the CPU."""
-        if not callable(self.kernel):
+        if self.device == "cpu" or not (callable(self.kernel) or self.inference == "gibbs"):
             return torch_device(self.device)
         if self.device == "cuda":
+            what = "a callable kernel" if callable(self.kernel) else "inference='gibbs'"
             raise ValueError(
-                "device='cuda' computes the kernel itself, and kernel is a callable: name a "
-                "kernel, or use device='cpu'."
+                f"device='cuda' with {what}, which runs on the CPU only: use device='cpu' or "
+                f"'auto', or {'name a kernel' if callable(self.kernel) else 'the billiard'}."
             )
         return None
 

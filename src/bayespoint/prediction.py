@@ -244,6 +244,7 @@ class PredictionMixin:
         Summed over machines. What the training points leave open counts where votes know it.
         """
         X = self._validated(X)
+        X = X.cpu().numpy() if is_tensor(X) else X
         if self._gaussian_ is not None and self.kernel != "precomputed":
             return self._gaussian_covariance(X)
         coef = [dense(draws[:, self._used_]) for draws in self._draws_["coef"]]

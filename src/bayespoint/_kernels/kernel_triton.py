@@ -1,5 +1,6 @@
 """From inner products to kernel values in one pass over memory, on a GPU."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -8,27 +9,26 @@ from bayespoint._kernels.kernel_torch import POLY, RBF
 TILE = 4096
 WARPS = 8
 
-# Whole degrees are multiplied out up to here; others are taken as powers.
-MAX_PRODUCTS = 16
-
 
 def finish(values, kind, gamma, degree, coef0, bias, rows, columns):
     """Turn inner products into kernel values, as `kernel_torch.finish`."""
     n, width = values.shape
-    whole = int(degree) if degree == int(degree) and degree <= MAX_PRODUCTS else 0
+    whole = int(degree) if degree == int(degree) else 0
     squared, scale = rows
+    # In a tensor, because numbers that are passed have 32 bits.
+    numbers = torch.tensor([gamma, degree, coef0, bias], dtype=torch.float64).to(values.device)
     _finish[(n, triton.cdiv(width, TILE))](
         values, values if squared is None else squared, values if squared is None else columns[0],
         values if scale is None else scale, values if scale is None else columns[1],
-        values.stride(0), width, gamma, degree, coef0, bias,
+        values.stride(0), width, numbers,
         kind, whole, scale is not None, POLY, RBF, TILE, num_warps=WARPS,
     )  # fmt: skip
 
 
 @triton.jit
 def _finish(
-    values, row_norm, column_norm, row_scale, column_scale, stride, width, gamma, degree, coef0,
-    bias, KIND: tl.constexpr, WHOLE: tl.constexpr, NORMALISED: tl.constexpr, POLY: tl.constexpr,
+    values, row_norm, column_norm, row_scale, column_scale, stride, width, numbers,
+    KIND: tl.constexpr, WHOLE: tl.constexpr, NORMALISED: tl.constexpr, POLY: tl.constexpr,
     RBF: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0).to(tl.int64)
@@ -36,20 +36,22 @@ def _finish(
     inside = j < width
     value = tl.load(values + i * stride + j, mask=inside, other=0.0)
     kind: tl.constexpr = value.dtype
+    gamma, degree = tl.load(numbers).to(kind), tl.load(numbers + 1).to(kind)
+    coef0, bias = tl.load(numbers + 2).to(kind), tl.load(numbers + 3).to(kind)
     if KIND == POLY:
-        value = value * gamma.to(kind) + coef0.to(kind)
+        value = value * gamma + coef0
         if WHOLE > 0:
             base = value
             for _ in range(WHOLE - 1):
                 value = value * base
         else:
-            value = tl.exp(tl.log(value) * degree.to(kind))
+            value = tl.exp(tl.log(value) * degree)
     if KIND == RBF:
-        at = gamma.to(kind) * tl.load(row_norm + i)
-        there = gamma.to(kind) * tl.load(column_norm + j, mask=inside, other=0.0)
-        value = value * (2.0 * gamma).to(kind) - at - there
+        at = gamma * tl.load(row_norm + i)
+        there = gamma * tl.load(column_norm + j, mask=inside, other=0.0)
+        value = value * 2.0 * gamma - at - there
         value = tl.exp(tl.minimum(value, 0.0))
-    value += bias.to(kind)
+    value += bias
     if NORMALISED:
         value *= tl.load(row_scale + i)
         value *= tl.load(column_scale + j, mask=inside, other=0.0)

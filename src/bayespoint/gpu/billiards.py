@@ -54,7 +54,9 @@ class DeviceBalls:
         def put(array, dtype=torch.float64):
             return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
 
-        self.squared_length = rows.diagonal + table.ridge
+        rows.ensure(())
+        stored = rows.store.diagonal().double().cpu().numpy()  # as the reflections see it
+        self.squared_length = stored + table.ridge
         self._squared, self._ridge = put(self.squared_length), put(table.ridge)
         self._label = put(table.label, torch.int8)
         self._hard = put(table.pass_rate == 0, torch.bool)
@@ -172,6 +174,8 @@ class DeviceBalls:
         }  # fmt: skip
         state["cursors"][:, [EVENTS, OVER]] = 0
         travels = torch.full((n,), travel, dtype=torch.float64, device=balls.device)
+        if self.table.factor.rank == 2:  # on a circle flights of one length come back
+            travels *= 2 * torch.rand(n, generator=self._generator, device=balls.device)
         flying = torch.arange(n, device=balls.device)
         rate = None if self._rate is None else self._rate[balls]
         max_events = max(1, int(EVENT_WORK / (4 * self._m + 500)))
@@ -184,7 +188,7 @@ class DeviceBalls:
             if len(flying) and budget.spent():
                 self._cursors[balls] = state["cursors"]
                 return False
-        cos, sin = np.cos(travel), np.sin(travel)
+        cos, sin = torch.cos(travels)[:, None], torch.sin(travels)[:, None]
         self._coef[balls] = state["coef_p"] * cos + state["coef_q"] * sin
         self._ends[balls] += state["coef_p"] * sin - state["coef_q"] * cos
         self._kicks[balls] += state["kicks"]

@@ -38,7 +38,7 @@ class DevicePoints(NamedTuple):
 
     def take(self, index):
         """Return some of the points."""
-        fields = (None if field is None else field[index] for field in self)
+        fields: Any = [None if field is None else field[index] for field in self]
         return DevicePoints(*fields)
 
 
@@ -230,6 +230,8 @@ class DeviceRows:
             left = DevicePoints(*(_part(field, start, stop) for field in self.points))
             right = DevicePoints(*(_part(field, start, m) for field in self.points))
             values(self.kernel, left, right, out=self.store[start:stop, start:])
+            corner = self.store[start:stop, start:stop]
+            corner.copy_(torch.triu(corner) + torch.triu(corner, 1).T)
             self.store[stop:, start:stop] = self.store[start:stop, stop:].T
         self.slot_of_row[:] = np.arange(m)
         self.slots = torch.arange(m, dtype=torch.int32, device=self.device)  # no wait for a copy
@@ -253,6 +255,11 @@ class DeviceRows:
             rows = self.store[self.slots[part].long()]
             total += coef[:, part] @ rows.double()
         return total
+
+    def matrix(self):
+        """Return the Gram matrix in float64, as an array."""
+        self.ensure(())
+        return self.store.double().cpu().numpy()
 
     def coinciding(self, parallel):
         """Yield a point, later ones on the same line, and their signs: see `coinciding_walls`."""

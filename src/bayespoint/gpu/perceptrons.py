@@ -78,6 +78,12 @@ class DeviceWave:
         if np.all(self._wanted < 0):
             self._verify(np.flatnonzero(~self._verified))
 
+    def settle(self):
+        """Verify the runs that have ended while others were cut short."""
+        ended = np.flatnonzero((self._wanted < 0) & ~self._verified)
+        if len(ended):
+            self._verify(ended)
+
     def _read(self):
         """Bring what the outer loop looks at to the host."""
         cursors = self._cursors.cpu().numpy()

@@ -1,5 +1,7 @@
 """Kernels, rows and outputs of a classifier that was placed on a GPU."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -9,6 +11,7 @@ from bayespoint.gpu.factor import DeviceFactor
 from bayespoint.gpu.gram import STORE_SHARE, DevicePoints, DeviceRows, apply_kernel, prepare
 from bayespoint.gpu.perceptrons import RUNS_IN_FLIGHT, DeviceWave
 from bayespoint.gpu.points import DeviceData, to_device
+from bayespoint.gpu.sites import DeviceBlocks
 from bayespoint.kernels import DISTANCE_TOLERANCE
 
 
@@ -62,6 +65,11 @@ class PlacedRows(DeviceRows):
         """Return the factor of the Gram matrix with this softness."""
         return DeviceFactor(self, softness)
 
+    def site_blocks(self):
+        """Return what factorises for expectation propagation."""
+        self.ensure(())
+        return DeviceBlocks(self.store).make
+
     def part(self, index):
         """Return the rows of some of the points."""
         chosen = torch.from_numpy(np.asarray(index)).to(self.device)
@@ -96,10 +104,13 @@ def outputs(kernel, X, support, coef, device):
     Divided by the length of each point in feature space where the kernel is not normalised.
     """
     dtype = getattr(torch, str(support.X.dtype))
-    right = DevicePoints(
-        *(None if f is None else to_device(f, device) for f in vars(support).values())
-    )
-    left = prepare(kernel, laid_out(kernel, to_device(X, device).to(dtype)))
+    fields: Any = [None if f is None else to_device(f, device) for f in vars(support).values()]
+    right = DevicePoints(*fields)
+    X = to_device(X, device).to(dtype)
+    if not bool(torch.isfinite(X).all()):
+        kind = support.X.dtype
+        raise ValueError(f"X has values too large for the {kind} that the model was fitted in.")
+    left = prepare(kernel, laid_out(kernel, X))
     found = apply_kernel(kernel, left, right, coef.T)
     if not kernel.normalize:
         length = left.length.double().cpu().numpy()

@@ -1,0 +1,60 @@
+"""Sweeps of expectation propagation on a GPU: the factor and its inverse; all else is as ever."""
+
+import numpy as np
+import torch
+
+
+class DeviceBlocks:
+    """What factorises B = I + T^1/2 K T^1/2 for `gaussian_sites.propagate`, in float64.
+
+    Parameters
+    ----------
+    K : tensor of shape (m, m)
+        The Gram matrix, as `gaussian_sites.propagate` has it on the host.
+    """
+
+    def __init__(self, K):
+        self._K = K.double()
+
+    def make(self, K, many, root):
+        """As `gaussian_sites.Block.make`; ``K`` on the host says only how many points there are."""
+        index = torch.from_numpy(many).to(self._K.device)
+        scale = torch.from_numpy(root).to(self._K.device)
+        B = self._K.clone() if len(many) == len(K) else self._K[index][:, index]
+        B *= scale
+        B *= scale[:, None]
+        B.diagonal().add_(1.0)
+        lower, failed = torch.linalg.cholesky_ex(B)
+        return None if int(failed) else DeviceBlock(lower)
+
+
+class DeviceBlock:
+    """Factor of one B, as `gaussian_sites.Block`."""
+
+    def __init__(self, lower):
+        self._lower = lower
+        self._held: np.ndarray | None = None
+
+    @property
+    def lower(self):
+        """Cholesky factor, as an array."""
+        if self._held is None:
+            self._held = self._lower.cpu().numpy()
+        return self._held
+
+    def sweep(self, values):
+        """As `gaussian_sites.Block.sweep`."""
+        right = torch.from_numpy(np.ascontiguousarray(values)).to(self._lower.device)
+        inverse = self._inverse()
+        half = inverse @ right
+        solved, diagonal = half @ inverse, (inverse * inverse).sum(dim=0)
+        determinant = torch.log(self._lower.diagonal()).sum()
+        return *(x.cpu().numpy() for x in (half, solved, diagonal)), float(determinant)
+
+    def inverse_triangle(self):
+        """Return the inverse of the factor, as an array."""
+        return self._inverse().cpu().numpy()
+
+    def _inverse(self):
+        eye = torch.eye(len(self._lower), dtype=self._lower.dtype, device=self._lower.device)
+        return torch.linalg.solve_triangular(self._lower, eye, upper=False)

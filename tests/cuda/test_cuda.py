@@ -1,0 +1,493 @@
+"""On a GPU: Triton kernels against their PyTorch references, and ``device="cuda"`` on digits.
+
+One command: ``pytest -m cuda tests/cuda``. Needs a CUDA device, PyTorch and Triton; no network.
+"""
+
+# ruff: noqa: E402
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+
+from bayespoint import BayesPointClassifier
+from bayespoint._kernels import (
+    billiard_torch,
+    billiard_triton,
+    kernel_torch,
+    kernel_triton,
+    perceptron_torch,
+    perceptron_triton,
+)
+from bayespoint.devices import free_bytes
+from bayespoint.gpu import gram as gpu_gram
+from bayespoint.gpu.gram import prepare, products, values
+from bayespoint.gpu.placing import PlacedRows, fit_layout, laid_out
+from bayespoint.gpu.points import DeviceData
+from bayespoint.kernels import Kernel
+from bayespoint.perceptrons import permutations
+from bayespoint.points import row_hashes
+
+pytestmark = pytest.mark.cuda
+
+GPU = torch.device("cuda")
+
+# Below a tile, around one, and a prime above it.
+SIZES = (37, 500, 4096, 4097, 5003)
+KINDS = {"float32": torch.float32, "float64": torch.float64}
+
+# Numbers behind the end of each tensor that a kernel writes to.
+GUARD = 8192
+
+
+def guarded(tensor):
+    """A copy with NaN (or a large number) behind its end, which nobody may touch."""
+    poison = torch.nan if tensor.is_floating_point() else 77
+    held = torch.full((tensor.numel() + GUARD,), poison, dtype=tensor.dtype, device=GPU)
+    held[: tensor.numel()] = tensor.reshape(-1)
+    view = held[: tensor.numel()].view(tensor.shape)
+    view.guard = held[tensor.numel() :]
+    return view
+
+
+def assert_guards(*tensors):
+    for tensor in tensors:
+        intact = tensor.guard.isnan() if tensor.is_floating_point() else tensor.guard == 77
+        assert bool(intact.all()), "written behind the end"
+
+
+def generator(seed=0):
+    return torch.Generator(GPU).manual_seed(seed)
+
+
+def gram_matrix(m, kind, seed=0):
+    """Gram matrix of a smooth kernel, values of size one, in float64 and as the loops see it."""
+    X = torch.randn(m, 20, generator=generator(seed), device=GPU, dtype=torch.float64)
+    X /= X.norm(dim=1, keepdim=True)
+    K = ((X @ X.T + 1) ** 3 / 8).to(kind)
+    return (K.tril() + K.tril(-1).T).contiguous()
+
+
+# ---------------------------------------------------------------------- kernel values
+
+
+FINISHES = {
+    "linear": (kernel_torch.LINEAR, 1.0, 1.0, 0.0),
+    "cubic": (kernel_torch.POLY, 0.1, 3.0, 1.0),
+    "degree 16": (kernel_torch.POLY, 0.02, 16.0, 1.0),
+    "degree 19, of negative numbers": (kernel_torch.POLY, 0.1, 19.0, 0.0),
+    "degree 2.5": (kernel_torch.POLY, 0.1, 2.5, 10.0),
+    "rbf": (kernel_torch.RBF, 0.05, 3.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normalised", [True, False], ids=["normalised", "plain"])
+@pytest.mark.parametrize("name", FINISHES)
+@pytest.mark.parametrize("width", SIZES)
+def test_kernel_values(width, name, normalised, kind):
+    which, gamma, degree, coef0 = FINISHES[name]
+    dtype, n = KINDS[kind], 19
+    A = torch.randn(n, 30, generator=generator(1), device=GPU, dtype=torch.float64).to(dtype)
+    B = torch.randn(width, 30, generator=generator(2), device=GPU, dtype=torch.float64).to(dtype)
+    norms = [(x * x).sum(dim=1) for x in (A, B)]
+    scales = [torch.rand(len(x), generator=generator(3), device=GPU).to(dtype) for x in (A, B)]
+    sides = [
+        (norm, scale if normalised else None) for norm, scale in zip(norms, scales, strict=True)
+    ]
+    for bias in (0.0, 0.3):
+        # Part of a wider matrix: the stride is not the width, and the rest must stay.
+        found, expected = (torch.full((n, width + 70), torch.nan, device=GPU, dtype=dtype)
+                           for _ in range(2))  # fmt: skip
+        for module, out in ((kernel_triton, found), (kernel_torch, expected)):
+            out[:, 41 : 41 + width] = A @ B.T
+            module.finish(out[:, 41 : 41 + width], which, gamma, degree, coef0, bias, *sides)
+        assert bool(torch.isnan(found[:, :41]).all())
+        assert bool(torch.isnan(found[:, 41 + width :]).all())
+        found, expected = (x[:, 41 : 41 + width].double().cpu().numpy() for x in (found, expected))
+        # Powers and exponentials: some units in the last place of their arguments.
+        slack = 200 * torch.finfo(dtype).eps
+        assert_allclose(found, expected, rtol=slack, atol=slack * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "laplacian"])
+def test_rows_against_the_cpu(name, kind, monkeypatch):
+    """All rows in blocks, into poisoned memory, against the kernels of the CPU in float64."""
+    monkeypatch.setattr(gpu_gram, "BLOCK_ROWS", 1000)
+    X = np.random.default_rng(0).normal(size=(2503, 40)).astype(kind)
+    data = DeviceData(X, GPU)
+    kernel = fit_layout(Kernel(name, gamma=0.02, bias=0.4), data)
+    rows = PlacedRows(kernel, prepare(kernel, laid_out(kernel, data.tensor)), memory=10**9)
+    rows.store.fill_(torch.nan)
+    rows.ensure(())
+    expected = Kernel(name, gamma=0.02, bias=0.4)(X.astype(np.float64))
+    slack = 1e-5 if kind == "float32" else 1e-12
+    assert_allclose(rows.store.double().cpu().numpy(), expected, atol=slack)
+    few = PlacedRows(kernel, rows.points, memory=100 * 2503 * X.itemsize)
+    few.store.fill_(torch.nan)
+    wanted = np.random.default_rng(1).permutation(2503)[:100]
+    few.ensure(wanted)
+    found = few.store[few.slots[torch.from_numpy(wanted).to(GPU)].long()]
+    assert_allclose(found.double().cpu().numpy(), expected[wanted], atol=slack)
+    coef = np.random.default_rng(2).normal(size=(3, 2503))
+    assert_allclose(rows.outputs(0.1, coef), coef @ expected + 0.1 * coef, atol=3e3 * slack)
+
+
+def test_split_products_have_the_precision_of_float32():
+    rng = np.random.default_rng(0)
+    A = torch.from_numpy(rng.random((4096, 784)).astype(np.float32)).to(GPU)
+    exact = A.double() @ A.double().T
+    assert A.shape[0] ** 2 * A.shape[1] >= gpu_gram.SPLIT_WORK
+    before = torch.backends.cuda.matmul.allow_tf32
+    split = (products(A, A) - exact).abs().max() / exact.max()
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+    plain = (torch.mm(A, A.T) - exact).abs().max() / exact.max()
+    assert float(split) < 4e-6
+    assert float(split) < 10 * float(plain)
+    out = torch.full((4096, 4096), torch.nan, device=GPU)
+    assert torch.equal(products(A, A, out), products(A, A))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hashes(kind):
+    X = np.random.default_rng(0).integers(-2, 3, size=(3001, 17)).astype(kind)
+    X[X == 0] = -0.0
+    assert_array_equal(DeviceData(X, GPU).hashes(), row_hashes(X))
+
+
+# ---------------------------------------------------------------------- perceptrons
+
+
+def perceptron_state(m, dtype, n_orders=3, n_machines=4, part=1.0, same=True):
+    K = gram_matrix(m, dtype)
+    rng = np.random.default_rng(m)
+    visited = rng.permutation(m)[: max(2, int(part * m))]
+    orders = np.array([rng.permutation(visited) for _ in range(n_orders)]).astype(np.int32)
+    ranks = np.full((n_orders, m), -1, dtype=np.int32)
+    np.put_along_axis(
+        ranks, orders.astype(np.int64), np.arange(len(visited), dtype=np.int32)[None], 1
+    )
+    targets = rng.choice([-1, 1], size=(n_machines, m)).astype(np.int8)
+    slack = np.full(m, 1e-5) if same else rng.uniform(1e-6, 1e-5, m)
+    slots = np.full(m, -1, dtype=np.int32)
+    present = rng.permutation(m)  # rows in any order
+    slots[present] = np.arange(m)
+    store = torch.empty_like(K)
+    store[:] = K[torch.from_numpy(present).to(GPU)]
+    n = n_orders * n_machines
+
+    def put(array):
+        return torch.from_numpy(array).to(GPU)
+
+    given = [
+        torch.arange(n, device=GPU), put(orders), put(ranks), n_machines, put(targets), store,
+        put(slots), put(rng.uniform(0.05, 0.2, m)), put(slack), 1e-5 if same else None,
+    ]  # fmt: skip
+    wanted = np.repeat(orders[:, 0], n_machines).astype(np.int64)
+
+    def fresh():
+        cursors = torch.zeros((n, perceptron_torch.CURSOR_SIZE), dtype=torch.int64, device=GPU)
+        cursors[:, perceptron_torch.WANTED] = put(wanted)
+        outputs = torch.zeros((n, m), dtype=dtype, device=GPU)
+        counts = torch.zeros((n, m), dtype=torch.int32, device=GPU)
+        return [guarded(x) for x in (outputs, counts, cursors)]
+
+    return given, fresh
+
+
+def assert_same_state(found, expected):
+    assert_guards(*found)
+    for ours, theirs in zip(found[:2], expected[:2], strict=True):
+        assert_array_equal(ours.cpu().numpy(), theirs.cpu().numpy())
+    cursors = [state[2].cpu().numpy().copy() for state in (found, expected)]
+    for cursor in cursors:  # how far ahead the next mistake is means nothing where there is none
+        cursor[cursor[:, perceptron_torch.WANTED] < 0, perceptron_torch.AHEAD] = 0
+    assert_array_equal(*cursors)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["one slack", "slack of each"])
+@pytest.mark.parametrize("part", [1.0, 0.4], ids=["all points", "some points"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("m", SIZES)
+def test_perceptrons(m, kind, part, same):
+    """The same bits after any number of updates: sums of the same rows in the same order."""
+    given, fresh = perceptron_state(m, KINDS[kind], part=part, same=same)
+    found, expected = fresh(), fresh()
+    for max_updates in (1, 2, 17, 100):
+        perceptron_triton.advance(*given, *found, max_updates, 10**9)
+        perceptron_torch.advance(*given, *expected, max_updates, 10**9)
+        assert_same_state(found, expected)
+    assert int(found[1].sum()) == int(found[2][:, perceptron_torch.MISTAKES].sum()) > 0
+
+
+@pytest.mark.parametrize("m", [37, 4097])
+def test_perceptrons_that_end_lack_rows_or_are_not_called(m):
+    given, fresh = perceptron_state(m, torch.float32)
+    # To the end, or to the last pass allowed.
+    for max_visits in (10**9, 200):
+        found, expected = fresh(), fresh()
+        perceptron_triton.advance(*given, *found, 1000, max_visits)
+        perceptron_torch.advance(*given, *expected, 1000, max_visits)
+        assert_same_state(found, expected)
+        ended = found[2][:, perceptron_torch.WANTED]
+        if max_visits < 10**9 or m == 37:
+            assert bool((ended < 0).any())
+    # Rows that are missing, and runs that are not called.
+    missing = given[6].clone()
+    missing[::3] = -1
+    given[6], given[0] = missing, torch.tensor([9, 2, 5], device=GPU)
+    found, expected = fresh(), fresh()
+    perceptron_triton.advance(*given, *found, 500, 10**9)
+    perceptron_torch.advance(*given, *expected, 500, 10**9)
+    assert_same_state(found, expected)
+    wanted = found[2][given[0], perceptron_torch.WANTED]
+    assert bool((missing[wanted[wanted >= 0]] == -1).all())
+    assert not bool(found[1][[0, 1, 3, 4]].any())
+
+
+# ---------------------------------------------------------------------- the billiard
+
+
+def billiard_state(m, dtype, noisy, n=6, seed=0):
+    """Balls inside version space (but for soft walls), isotropic directions."""
+    g = generator(seed)
+    rows = gram_matrix(m, dtype)
+    ridge = torch.full((m,), 0.05, device=GPU, dtype=torch.float64)
+    soft = rows.double() + torch.diag(ridge)
+    label = torch.where(torch.rand(n, m, generator=g, device=GPU) < 0.5, 1, -1).to(torch.int8)
+    rate = torch.rand(n, m, generator=g, device=GPU, dtype=torch.float64)
+    rate = torch.where(rate < 0.3, 0.0, 0.5 * rate)
+    side = label.double()
+    if noisy:
+        turned = (torch.rand(n, m, generator=g, device=GPU) < 0.1) & (rate > 0)
+        side = torch.where(turned, -side, side)
+    height = 0.2 + torch.rand(n, m, generator=g, device=GPU, dtype=torch.float64)
+    lower = torch.linalg.cholesky(soft)
+    p = torch.cholesky_solve((side * height).T, lower).T
+    p = p / torch.sqrt((p * (p @ soft)).sum(dim=1, keepdim=True))
+    P = p @ soft
+    white = torch.randn(n, m, generator=g, device=GPU, dtype=torch.float64)
+    q = torch.linalg.solve_triangular(lower.T, white.T, upper=True).T
+    q = q - (q * P).sum(dim=1, keepdim=True) * p
+    q = q / torch.sqrt((q * (q @ soft)).sum(dim=1, keepdim=True))
+    slots = torch.randperm(m, generator=g, device=GPU)
+    store = torch.empty_like(rows)
+    store[slots] = rows
+    squared = soft.diagonal().contiguous()
+    given = [store, slots.int(), squared, ridge, label, rate if noisy else None]
+    start = {
+        "side": (torch.sign(P) / torch.sqrt(squared)).to(dtype), "P": P.to(dtype),
+        "Q": (q @ soft).to(dtype), "coef_p": p, "coef_q": q, "kicks": torch.zeros_like(p),
+        "angle": torch.zeros(n, dtype=torch.float64, device=GPU),
+        "cursors": torch.zeros((n, billiard_torch.CURSOR_SIZE), dtype=torch.int64, device=GPU),
+    }  # fmt: skip
+    start["cursors"][:, billiard_torch.RANDOM] = 977 * torch.arange(n, device=GPU) + 2**61
+    return given, start, soft
+
+
+def fly(module, given, start, travel, max_events, balls=None):
+    """Fly until all balls have arrived, ``max_events`` at a time."""
+    state = {name: guarded(tensor) for name, tensor in start.items()}
+    n = len(start["P"])
+    balls = torch.arange(n, device=GPU) if balls is None else balls
+    travels = torch.full((n,), travel, dtype=torch.float64, device=GPU)
+    for _ in range(5000):
+        module.fly(balls, *given, travels, max_events, **state)
+        if bool((state["cursors"][balls, billiard_torch.OVER] == 1).all()):
+            break
+    else:
+        raise AssertionError("the balls do not arrive")
+    assert_guards(*state.values())
+    cos, sin = np.cos(travel), np.sin(travel)
+    cursors = state["cursors"].cpu().numpy()
+    return SimpleNamespace(
+        P=(state["P"].double() * cos + state["Q"].double() * sin),
+        coef=state["coef_p"] * cos + state["coef_q"] * sin, kicks=state["kicks"],
+        side=state["side"], bounces=cursors[:, billiard_torch.BOUNCES],
+        passes=cursors[:, billiard_torch.PASSES], random=cursors[:, billiard_torch.RANDOM],
+    )  # fmt: skip
+
+
+def gap(one, two):
+    return float((one - two).abs().max())
+
+
+@pytest.mark.parametrize("noisy", [False, True], ids=["clean", "noisy"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("m", SIZES)
+def test_billiard(m, kind, noisy):
+    given, start, soft = billiard_state(m, KINDS[kind], noisy)
+    # In float32 sums that are fused round otherwise: after many walls another one is met first.
+    travel = 0.4 if kind == "float64" else 0.4 * min(1.0, 500 / m)
+    expected = fly(billiard_torch, given, start, travel, 10**6)
+    slack = 1e-9 if kind == "float64" else 1e-4
+    for max_events in (10**6, 7):
+        found = fly(billiard_triton, given, start, travel, max_events)
+        if kind == "float64":
+            for name in ("bounces", "passes", "random"):
+                assert_array_equal(getattr(found, name), getattr(expected, name))
+            assert gap(found.kicks, expected.kicks) < slack
+            assert gap(found.side, expected.side) < slack
+        same = found.bounces == expected.bounces
+        assert same.mean() >= 0.5
+        chosen = torch.from_numpy(same).to(GPU)
+        assert gap(found.P[chosen], expected.P[chosen]) < slack
+        # What holds whatever way a ball took: outputs are those of the coefficients, hard walls
+        # are not passed, and the vector has unit length.
+        exact = found.coef @ soft
+        length = torch.sqrt(torch.diagonal(soft))
+        assert gap(found.P / length, exact / length) < (1e-9 if kind == "float64" else 1e-5)
+        assert gap((found.coef * exact).sum(dim=1), torch.ones(1, device=GPU)) < 10 * slack
+        hard = torch.ones_like(found.P, dtype=torch.bool) if given[5] is None else given[5] == 0
+        margins = given[4].double() * exact / length
+        assert float(margins[hard].min()) > (-1e-9 if kind == "float64" else -1e-6)
+        assert np.all(found.bounces > 0) or m == 37
+    assert bool(expected.passes.any()) == noisy
+
+
+def test_balls_that_are_not_called_stay():
+    given, start, _ = billiard_state(500, torch.float64, noisy=True)
+    everyone = fly(billiard_triton, given, start, 0.4, 10**6)
+    some = fly(billiard_triton, given, start, 0.4, 10**6, torch.tensor([4, 1], device=GPU))
+    assert_array_equal(some.bounces[[1, 4]], everyone.bounces[[1, 4]])
+    assert not np.any(some.bounces[[0, 2, 3, 5]])
+    assert gap(some.P[[1, 4]], everyone.P[[1, 4]]) < 1e-12
+
+
+def test_flights_are_repeatable():
+    given, start, _ = billiard_state(4097, torch.float32, noisy=True)
+    one, two = (fly(billiard_triton, given, start, 0.3, 10**6) for _ in range(2))
+    assert torch.equal(one.P, two.P)
+    assert torch.equal(one.coef, two.coef)
+
+
+# ---------------------------------------------------------------------- the classifier
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+FIXED = {"gamma": 0.05, "softness": 0.05, "bias": 0.1, "random_state": 0, "n_draws": 10}
+KERNELS = {
+    "rbf": {},
+    "linear": {"softness": 0.5},
+    "poly": {"degree": 3, "gamma": 0.05},
+    "laplacian": {"gamma": 0.02},
+}
+
+
+def make(device="cuda", inference="perceptron", **settings):
+    return BayesPointClassifier(**{**FIXED, "device": device, "inference": inference, **settings})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_perceptrons_are_those_of_the_cpu(digits, kernel, dtype):
+    X, y, new, truth = digits
+    X, new = X.astype(dtype), new.astype(dtype)
+    settings = {"kernel": kernel, **KERNELS[kernel]}
+    theirs = make("cpu", **settings).fit(X, y)
+    ours = make(**settings).fit(X, y)
+    assert (theirs.device_, ours.device_) == ("cpu", "cuda")
+    assert np.all(ours._draws_["violated"] == 0)
+    if dtype == np.float64:
+        assert_array_equal(ours.support_, theirs.support_)
+        assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-6)
+        assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=1e-4)
+    # In float32 a tie up to rounding may fall either way, and the run goes another one from there.
+    assert np.mean(ours.predict(new) == theirs.predict(new)) > 0.98
+    assert abs(ours.score(new, truth) - theirs.score(new, truth)) < 0.01
+    assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=0.1)
+    # Predictions of one model on both devices.
+    there = ours.predict_proba(new)
+    here = ours.set_params(device="cpu").predict_proba(new)
+    assert_allclose(here, there, atol=1e-4)
+
+
+def test_tensors_stay_on_the_gpu(digits, monkeypatch):
+    X, y, new, truth = digits
+    arrays = make().fit(X, y)
+    true, copied = torch.Tensor.cpu, []
+
+    def cpu(self, *args, **kwargs):
+        copied.append(tuple(self.shape))
+        return true(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", cpu)
+    clf = make().fit(torch.from_numpy(X).to(GPU), torch.from_numpy(y).to(GPU))
+    rows = [shape[0] for shape in copied if len(shape) == 2 and shape[1] == X.shape[1]]
+    assert sum(rows) <= len(clf.support_)
+    copied.clear()
+    unseen = torch.from_numpy(new).to(GPU)
+    found = clf.predict_proba(unseen)
+    assert tuple(unseen.shape) not in copied
+    assert type(found) is np.ndarray
+    assert_allclose(found, arrays.predict_proba(new), atol=1e-5)
+    assert clf.score(unseen, truth) > 0.9
+    assert "torch" not in {type(v).__module__.partition(".")[0] for v in vars(clf).values()}
+    again = pickle.loads(pickle.dumps(clf)).set_params(device="cpu")
+    assert_allclose(again.predict_proba(new), found, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("noise", [0.0, 0.05], ids=["clean", "noisy"])
+def test_the_billiard_is_that_of_the_cpu(digits, noise, dtype):
+    X, y, new, _ = digits
+    X, y, new = X[:300].astype(dtype), y[:300] > 4, new.astype(dtype)
+    settings = {"inference": "billiard", "n_draws": 2000, "label_noise": noise, "softness": 0.2}
+    theirs, ours = (make(device, **settings).fit(X, y) for device in ("cpu", "cuda"))
+    apart = np.abs(ours.predict_proba(new) - theirs.predict_proba(new))
+    assert apart.mean() < 0.01
+    assert apart.max() < 0.1
+    assert_allclose(ours.label_error_proba_, theirs.label_error_proba_, atol=0.2 if noise else 0.08)
+    assert np.any(ours.diagnostics_["passes"]) == bool(noise)
+    assert ours.diagnostics_["rhat"].max() < 1.2
+    assert ours.diagnostics_["drift"] < (1e-3 if dtype == np.float32 else 1e-8)
+    if not noise:
+        draws = ours.posterior().draws().reshape(-1, 300)
+        K = ours._kernel()(X).astype(np.float64) + 0.2 * np.eye(300)
+        assert (np.where(y, 1, -1) * (draws @ K)).min() > -1e-5
+
+
+def test_the_same_fit_twice(digits):
+    X, y, new, _ = digits
+    for inference in ("perceptron", "billiard"):
+        one, two = (make(inference=inference, n_draws=40).fit(X[:400], y[:400]) for _ in range(2))
+        assert_array_equal(one.dual_coef_, two.dual_coef_)
+        assert_array_equal(one.predict_proba(new), two.predict_proba(new))
+
+
+def test_rows_in_blocks(digits, monkeypatch):
+    from bayespoint.gpu import placing
+
+    X, y, new, _ = digits
+    whole = make().fit(X, y)
+    monkeypatch.setattr(placing, "free_bytes", lambda _: 200 * 1200 * 4)
+    blocks = make().fit(X, y)
+    assert np.mean(blocks.predict(new) == whole.predict(new)) > 0.98
+
+
+def test_orders_are_those_of_the_cpu_and_memory_is_known():
+    assert_array_equal(permutations(10, 3)(2), permutations(10, 3)(2))
+    free = free_bytes(GPU)
+    assert 0 < free <= torch.cuda.get_device_properties(GPU).total_memory
+
+
+def test_values_of_one_point():
+    X = torch.ones((1, 3), device=GPU)
+    kernel = Kernel("rbf", gamma=1.0).fit_layout(np.ones((1, 3), dtype=np.float32))
+    one = prepare(kernel, laid_out(kernel, X))
+    assert float(values(kernel, one, one)) == 1.0
