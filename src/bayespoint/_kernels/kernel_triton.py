@@ -1,6 +1,6 @@
 """From inner products to kernel values in one pass over memory, on a GPU."""
 
-import torch
+import numpy as np
 import triton
 import triton.language as tl
 
@@ -15,19 +15,25 @@ def finish(values, kind, gamma, degree, coef0, bias, rows, columns):
     n, width = values.shape
     whole = int(degree) if degree == int(degree) else 0
     squared, scale = rows
-    # In a tensor, because numbers that are passed have 32 bits.
-    numbers = torch.tensor([gamma, degree, coef0, bias], dtype=torch.float64).to(values.device)
+    # Numbers that are passed have 32 bits: two of them make one.
+    parts = [part for number in (gamma, degree, coef0, bias) for part in _halves(number)]
     _finish[(n, triton.cdiv(width, TILE))](
         values, values if squared is None else squared, values if squared is None else columns[0],
         values if scale is None else scale, values if scale is None else columns[1],
-        values.stride(0), width, numbers,
+        values.stride(0), width, *parts,
         kind, whole, scale is not None, POLY, RBF, TILE, num_warps=WARPS,
     )  # fmt: skip
 
 
+def _halves(number):
+    high = float(np.float32(number))
+    return high, number - high
+
+
 @triton.jit
 def _finish(
-    values, row_norm, column_norm, row_scale, column_scale, stride, width, numbers,
+    values, row_norm, column_norm, row_scale, column_scale, stride, width, gamma, gamma_rest,
+    degree, degree_rest, coef0, coef0_rest, bias, bias_rest,
     KIND: tl.constexpr, WHOLE: tl.constexpr, NORMALISED: tl.constexpr, POLY: tl.constexpr,
     RBF: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
@@ -36,8 +42,8 @@ def _finish(
     inside = j < width
     value = tl.load(values + i * stride + j, mask=inside, other=0.0)
     kind: tl.constexpr = value.dtype
-    gamma, degree = tl.load(numbers).to(kind), tl.load(numbers + 1).to(kind)
-    coef0, bias = tl.load(numbers + 2).to(kind), tl.load(numbers + 3).to(kind)
+    gamma, degree = gamma.to(kind) + gamma_rest.to(kind), degree.to(kind) + degree_rest.to(kind)
+    coef0, bias = coef0.to(kind) + coef0_rest.to(kind), bias.to(kind) + bias_rest.to(kind)
     if KIND == POLY:
         value = value * gamma + coef0
         if WHOLE > 0:
