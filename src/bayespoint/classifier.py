@@ -363,10 +363,13 @@ class BayesPointClassifier(
         classes = self.classes_.tolist()
         machines = [1] if len(classes) == 2 else range(len(classes))
         own = points.label == np.array(machines)[:, None]
-        rate = self._class_noise_[points.label]
-        # A wrong label is any of the others: of class c with this chance.
-        rate = np.where(own, rate, rate / (len(classes) - 1))
-        odds, log_right = points.weight * label_odds(rate), points.weight * np.log1p(-rate)
+        if np.any(self._class_noise_):
+            rate = self._class_noise_[points.label]
+            # A wrong label is any of the others: of class c with this chance.
+            rate = np.where(own, rate, rate / (len(classes) - 1))
+            odds, log_right = points.weight * label_odds(rate), points.weight * np.log1p(-rate)
+        else:
+            odds, log_right = np.full(own.shape, np.inf), np.zeros(own.shape)
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
             self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
@@ -473,8 +476,11 @@ class BayesPointClassifier(
             diagonal = distinct.diagonal()[used]
         else:
             self.support_vectors_ = distinct[used]
-        prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
-        self._support_ = dict(vars(prepared))
+        if self.device_ != "cpu" and self.kernel != "precomputed":
+            self._support_ = problem.rows.prepared(used, kernel.laid_out(self.support_vectors_))
+        else:
+            prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
+            self._support_ = dict(vars(prepared))
 
     def _fit_link(self, kernel, distinct, problem, points, budget):
         label, weight, rows = points.label, points.weight, problem.rows

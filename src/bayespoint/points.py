@@ -48,10 +48,14 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     if len(kept) < X.shape[0]:
         X = X.take(kept) if hasattr(X, "hashes") else X[kept]
     keys = X.hashes() if hasattr(X, "hashes") else row_hashes(X)
-    group = _groups_of_equal_rows(X, keys)
+    group, distinct = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    total = np.bincount(inverse, weights=weight[kept])
+    if distinct:  # there is nothing to merge, and sorting once more can be saved
+        first, inverse = np.argsort(group), group
+        total = weight[kept][first]
+    else:
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        total = np.bincount(inverse, weights=weight[kept])
     if not merge:
         copies = np.maximum(np.rint(weight[kept]), 1).astype(np.int64)
         order = np.argsort(key, kind="stable")
@@ -95,22 +99,26 @@ def contested(points):
 
 
 def _groups_of_equal_rows(X, keys):
-    """Number the distinct rows in hash order; equal rows get equal numbers."""
-    _, group = np.unique(keys, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    neighbours = order[:-1][np.diff(group[order]) == 0], order[1:][np.diff(group[order]) == 0]
+    """Number the distinct rows in hash order, equal rows alike; whether all are distinct."""
+    order = np.argsort(keys, kind="stable")
+    differs = np.diff(keys[order]) != 0
+    group = np.empty(len(keys), dtype=np.int64)
+    group[order] = np.concatenate([[0], np.cumsum(differs)])[: len(keys)]
+    if np.all(differs):
+        return group, True
+    neighbours = order[:-1][~differs], order[1:][~differs]
     equal = X.rows_equal(*neighbours) if hasattr(X, "hashes") else _rows_equal(X, *neighbours)
     if equal:
-        return group
+        return group, False
     # Two different rows share a hash: let the exact, slower comparison decide for all.
     if hasattr(X, "hashes"):
         X = X[np.arange(X.shape[0])]
     if not sp.issparse(X):
-        return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel()
+        return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel(), False
     parts = (slice(*pair) for pair in zip(X.indptr[:-1], X.indptr[1:], strict=True))
     contents = [X.indices[part].tobytes() + b":" + X.data[part].tobytes() for part in parts]
     number = {content: k for k, content in enumerate(sorted(set(contents)))}
-    return np.array([number[content] for content in contents])
+    return np.array([number[content] for content in contents]), False
 
 
 def _rows_equal(X, left, right):

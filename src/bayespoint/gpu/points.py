@@ -10,6 +10,9 @@ from bayespoint.points import hash_multipliers
 # Numbers hashed together: 64-bit words take twice the memory of the values, several times over.
 HASHED = 2**26
 
+# Larger arrays are copied to a GPU in pieces of this size.
+STAGED_BYTES = 2**24
+
 _MIX_1, _MIX_2 = (
     int(np.uint64(c).astype(np.int64)) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
@@ -113,4 +116,23 @@ def to_device(X, device):
         return X.to(device)
     if sp.issparse(X):
         X = X.toarray()
-    return torch.from_numpy(np.ascontiguousarray(X)).to(device)
+    X = np.ascontiguousarray(X)
+    if device.type == "cpu" or X.nbytes < STAGED_BYTES:
+        return torch.from_numpy(X).to(device)
+    return _staged(torch.from_numpy(X), device)
+
+
+def _staged(X, device):
+    """Copy by way of two buffers that the card reads by itself, filled in turn on all cores."""
+    found, flat = torch.empty(X.shape, dtype=X.dtype, device=device), X.reshape(-1)
+    step = STAGED_BYTES // X.element_size()
+    buffers = [torch.empty(step, dtype=X.dtype, pin_memory=True) for _ in range(2)]
+    free = [torch.cuda.Event() for _ in buffers]
+    for k, start in enumerate(range(0, len(flat), step)):
+        part, buffer, event = flat[start : start + step], buffers[k % 2], free[k % 2]
+        event.synchronize()
+        buffer[: len(part)].copy_(part)
+        found.view(-1)[start : start + step].copy_(buffer[: len(part)], non_blocking=True)
+        event.record()
+    torch.cuda.current_stream(device).synchronize()  # before the buffers serve somebody else
+    return found
