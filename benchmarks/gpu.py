@@ -318,7 +318,7 @@ def botorch_sampler(X, target, m):
     for chain in range(4):
         sampler = LinearEllipticalSliceSampler(
             inequality_constraints=(-signs[:, None] * L, torch.zeros((m, 1), device=GPU).double()),
-            interior_point=start, dtype=torch.float64, device=GPU, burnin=50,
+            interior_point=start, burnin=50,
         )  # fmt: skip
         torch.manual_seed(chain)
         x = sampler.draw(kept)

@@ -84,14 +84,14 @@ def _diagonal(kernel, X, squared_norm):
     return squared_norm
 
 
-def values(kernel, left, right, out=None):
-    """Kernel values of points: (len(left.X), len(right.X))."""
+def values(kernel, left, right, out=None, found=None):
+    """Kernel values of points; ``found``: their inner products, where they are there already."""
     if kernel.name == "laplacian":
-        found = torch.cdist(left.X, right.X, p=1).mul_(-kernel.gamma).exp_()
+        near = torch.cdist(left.X, right.X, p=1).mul_(-kernel.gamma).exp_()
         kind = kernel_torch.LINEAR
-        out = found if out is None else out.copy_(found)
+        out = near if out is None else out.copy_(near)
     else:
-        out = products(left.X, right.X, out)
+        out = products(left.X, right.X, out) if found is None else found
         kind = _KINDS[kernel.name]
     finish = loops(out.device, "kernel").finish
     finish(
@@ -111,21 +111,37 @@ def products(A, B, out=None):
     large = A.device.type == "cuda" and A.shape[0] * B.shape[0] * A.shape[1] >= SPLIT_WORK
     if not large or A.dtype != torch.float32:
         return torch.mm(A, B.T, out=out)
-    (high_a, low_a), (high_b, low_b) = _split(A), _split(B)
-    # Small terms first, so that the large ones do not round them off.
-    left, right = torch.cat((low_a, high_a), dim=1), torch.cat((high_b, low_b), dim=1)
+    return _split_products(split(A), split(B), out)
+
+
+def _split_products(left, right, out=None):
+    """Products of rows that were split."""
     with _tensor_cores():
-        out = torch.mm(left, right.T, out=out)
-        for start in range(0, A.shape[1], SPLIT_FEATURES):
+        # Small terms first, so that the large ones do not round them off.
+        out = torch.mm(left.both, right.turned.T, out=out)
+        for start in range(0, left.high.shape[1], SPLIT_FEATURES):
             part = slice(start, start + SPLIT_FEATURES)
-            out.addmm_(high_a[:, part], high_b[:, part].T)
+            out.addmm_(left.high[:, part], right.high[:, part].T)
     return out
 
 
-def _split(x):
-    """Return high and low parts with 11 significant bits each."""
+class Split(NamedTuple):
+    """Numbers as sums of high and low parts with 11 significant bits each."""
+
+    high: torch.Tensor
+    both: torch.Tensor  # low and high parts side by side
+    turned: torch.Tensor  # high and low parts
+
+    def rows(self, start, stop):
+        """Return some of the rows."""
+        return Split(*(part[start:stop] for part in self))
+
+
+def split(x):
+    """Split the numbers of a matrix."""
     high = _rounded(x)
-    return high, _rounded(x - high)
+    low = _rounded(x - high)
+    return Split(high, torch.cat((low, high), dim=1), torch.cat((high, low), dim=1))
 
 
 def _rounded(x):
@@ -231,11 +247,18 @@ class DeviceRows:
         m = len(self)
         if self._gram is not None:
             self.store.copy_(self._gram)
+        X = self.points.X
+        work = BLOCK_ROWS * m * X.shape[1]
+        splits = X.device.type == "cuda" and X.dtype == torch.float32 and work >= SPLIT_WORK
+        whole = split(X) if splits and self.kernel.name in _KINDS else None
         for start in range(0, m if self._gram is None else 0, BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, m)
             left = DevicePoints(*(_part(field, start, stop) for field in self.points))
             right = DevicePoints(*(_part(field, start, m) for field in self.points))
-            values(self.kernel, left, right, out=self.store[start:stop, start:])
+            out, found = self.store[start:stop, start:], None
+            if whole is not None:
+                found = _split_products(whole.rows(start, stop), whole.rows(start, m), out)
+            values(self.kernel, left, right, out=out, found=found)
             corner = self.store[start:stop, start:stop]
             corner.copy_(torch.triu(corner) + torch.triu(corner, 1).T)
             self.store[stop:, start:stop] = self.store[start:stop, stop:].T

@@ -48,6 +48,7 @@ class DeviceWave:
         # Where all are alike, the loops need not read them.
         self._same_slack = float(slack[0]) if np.ptp(slack) == 0 else None
         kind = rows.store.dtype
+        self._read_slack = self._slack.to(kind)
         self._outputs = torch.zeros((n_runs, n_points), dtype=kind, device=device)
         self._counts = torch.zeros((n_runs, n_points), dtype=torch.int32, device=device)
         self._cursors = torch.zeros((n_runs, CURSOR_SIZE), dtype=torch.int64, device=device)
@@ -71,7 +72,7 @@ class DeviceWave:
             self._advance(
                 torch.from_numpy(going.astype(np.int64)).to(self.rows.device), self._orders,
                 self._ranks, len(self.targets), self._targets, self.rows.store, self.rows.slots,
-                self._ridge, self._slack, self._same_slack, self._outputs, self._counts,
+                self._ridge, self._read_slack, self._same_slack, self._outputs, self._counts,
                 self._cursors, max_updates, max_visits,
             )  # fmt: skip
         self._read()
