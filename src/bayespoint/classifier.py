@@ -135,8 +135,9 @@ class BayesPointClassifier(
         is taken away if there are more. The seed stays that of the first fit; the billiard flies
         on from where it was. EP starts from the sites of the last fit, and takes other settings,
         too.
-    device : {"cpu", "auto"}, default="cpu"
-        ("cuda" is not available yet.)
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to compute: "cuda" on an NVIDIA GPU, through PyTorch; "auto" there if there is one.
+        X may then be a tensor.
     n_jobs : int, optional
         Threads; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
