@@ -23,7 +23,7 @@ BATCH = 5
 
 def measure(run):
     """Train both machines on many data sets, over all rates and slacks."""
-    n = run.size(100, 10)
+    n = run.size(100, 5)
     seeds = [(run.entropy(start), BATCH) for start in range(0, n, BATCH)]
     errors = np.concatenate(run.map(test_errors, seeds))
     bpm, svm, mean = np.split(errors, [len(RATES), len(RATES) + len(SLACKS)], axis=1)

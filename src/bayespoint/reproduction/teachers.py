@@ -74,7 +74,7 @@ def teacher_run(alpha, n_bounces, n_draws, entropy):
 
 def measure_teachers(run):
     """Return errors of each machine by alpha and teacher, and the theory at each alpha."""
-    n_teachers = run.size(50, 10)
+    n_teachers = run.size(50, 4)
     sizes = run.size(10_000, 1000), run.size(1000, 100)
     # Teachers of the largest alpha take longest: first, so that no process waits at the end.
     cases = [
