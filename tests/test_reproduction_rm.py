@@ -86,7 +86,7 @@ def test_two_draws_overlap_as_a_draw_and_the_teacher(learnt):
 def test_learning_curve_falls(learnt):
     assert list(learnt["errors"]) == list(teachers.MACHINES)
     for errors in learnt["errors"].values():
-        assert errors.shape == (2, 10)
+        assert errors.shape[0] == 2
         assert errors[0].mean() > errors[1].mean()
     np.testing.assert_allclose(learnt["theory"], [BAYES_ERRORS[1], BAYES_ERRORS[3]], atol=6e-5)
 
