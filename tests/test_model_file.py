@@ -129,7 +129,7 @@ def test_a_loaded_classifier_fits_on(method, tmp_path):
         {"gamma": "evidence", "softness": "evidence", "label_noise": "evidence"},
         {"max_time": 1e-4, "inference": "perceptron"},
     ],
-    ids=repr,
+    ids=lambda params: "-".join(params),
 )
 @pytest.mark.filterwarnings("ignore")
 def test_other_settings(params, tmp_path):
