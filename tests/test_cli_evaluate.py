@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from scipy.stats import beta
 from sklearn import metrics
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -532,6 +533,34 @@ def test_diagnose_tells_of_every_inference(models, tmp_path, inference):
     said = well(*command, "--plots", tmp_path / "traces.png").output
     assert (tmp_path / "traces.png").read_bytes()[:4] == b"\x89PNG"
     assert found["verdicts"][0]["words"][:30] in said
+    # Draws that are independent have no chains to judge.
+    assert ("Draws: " in said) == (inference in ("ep", "three", "three_some"))
+
+
+def test_the_picture_of_independent_draws_does_not_judge_them(models, tmp_path, monkeypatch):
+    titles = []
+    real = Axes.set_title
+
+    def set_title(ax, label, *args, **kwargs):
+        titles.append(label)
+        return real(ax, label, *args, **kwargs)
+
+    monkeypatch.setattr(Axes, "set_title", set_title)
+    for name in ("ep", "billiard"):
+        titles.clear()
+        well("diagnose", "--model", models / f"{name}.bpm", "--plots", tmp_path / "traces.png")
+        last = [title for title in titles if title.startswith(("0: ", "1: ", "2: "))]
+        assert len(last) == 3
+        assert all(("ESS" in title) == (name == "billiard") for title in last)
+        assert all(("least sure" in title) == (name == "ep") for title in last)
+
+
+def test_no_bound_on_a_risk_that_was_not_promised(folder):
+    base = ["train", folder / "three.csv", "--target", "kind", "--model", folder / "r.bpm", *FAST]
+    for option, told in (("--coverage", False), ("--max-risk", True)):
+        found = json.loads(well(*base, option, 0.5, "--json").stdout)
+        assert ("risk_bound" in found["trained"]) == told
+        assert ("risk_bound" in well("info", folder / "r.bpm").output) == told
 
 
 def levels(found):

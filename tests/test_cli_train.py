@@ -204,9 +204,11 @@ def test_bad_usage(folder, tmp_path):
     fails(2, *base, "--coverage", 0.9, "--max-risk", 0.1, words="not both")
     fails(2, *base, "--coverage", 1.5)
     fails(2, *base, "--inference", "magic")
-    fails(2, *base, "--device", "cuda", words="device")
+    fails(2, *base, "--device", "cuda", words="--device 'cuda' is not available")
+    fails(2, *base, "--device", "gpu", words="--device must")
+    fails(2, *base, "--delta", 0.1, words="--max-risk")
     fails(2, *base, "--label-noise", "x", words="--label-noise")
-    fails(2, *base, "--label-noise", "0.7", words="label_noise")
+    fails(2, *base, "--label-noise", "0.7", words="--label-noise must")
     fails(2, *base, "--drop", "speces", words=["--drop", "species"])
     fails(2, *base, "--drop", "species", words="target")
     fails(2, *base, "--categorical", "none", words="--categorical")
@@ -226,6 +228,9 @@ def test_bad_usage(folder, tmp_path):
     )
     fails(2, "train", data, "--target", "species", "--model", tmp_path, words="is a folder")
     fails(2, "predict", data, "--model", tmp_path / "none.bpm", words="--model")
+    (tmp_path / "folder.csv").mkdir()
+    for name in (tmp_path, tmp_path / "folder.csv", "."):
+        fails(2, "predict", name, "--model", folder / "iris.bpm", words=f"{name} is a folder")
     fails(2, "predict", data, "--model", folder / "iris.bpm", "--keep", "none", words="--keep")
     fails(2, "predict", data, "--model", folder / "iris.bpm", "--output", data, words="another")
     assert not model.exists()
@@ -234,7 +239,7 @@ def test_bad_usage(folder, tmp_path):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ("x,y\n1,a\n2\n", ["bad.csv", "line 3 has 1 cells"]), ("x,y\n1,a\n2,\n3,b\n", "line 3"),
+        ("x,y\n1,a\n2\n", ["bad.csv", "line 3 has 1 cell"]), ("x,y\n1,a\n2,\n3,b\n", "line 3"),
         ("x,y\n1,a\n2,a\n", "but one value ('a')"), ("x,y\n5,a\n5,b\n", "no column is left"),
         ("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(99)), "99 different numbers"),
         ("x,y\n" + "".join(f"{i},c{i}\n" for i in range(120)), "120 classes"),
@@ -346,37 +351,182 @@ def test_help_has_examples():
         assert f"Example: bayespoint {command}" in " ".join(result.output.split())
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-def test_ctrl_c_keeps_what_was_found(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 5))
-    rows = [[*x, int(x[0] + 0.5 * rng.normal() > 0)] for x in X]
-    write(tmp_path / "d.csv", [*"abcde", "y"], rows)
-    code = """
-import os, signal, sys, threading
-from bayespoint.inference import billiard
-from bayespoint.budget import Budget
-show, sent = Budget.spent, []
-def spent(self):
-    if not sent:
-        sent.append(1)
+INTERRUPT = """
+import os, signal, sys
+{what}
+done, calls = {owner}.{name}, []
+def called(*args):
+    calls.append(1)
+    if {when}:
         os.kill(os.getpid(), signal.SIGINT)
-    return show(self)
-Budget.spent = spent
+    return done(*args)
+{owner}.{name} = called
 from bayespoint.cli import main
 main()
 """
+# A look at the clock is the first thing that every fit does; draws are added one by one.
+AT_ONCE = INTERRUPT.format(
+    what="from bayespoint.budget import Budget", owner="Budget", name="spent",
+    when="len(calls) == 1",
+)  # fmt: skip
+WHILE_DRAWING = INTERRUPT.format(
+    what="from bayespoint.ensemble import Ensemble", owner="Ensemble", name="add",
+    when="sys._getframe(1).f_code.co_name == 'draw' and not getattr(sys, 'sent', False) "
+    "and not setattr(sys, 'sent', True)",
+)  # fmt: skip
+
+
+def interrupted(code, *arguments):
     done = subprocess.run(
-        [sys.executable, "-c", code, "train", tmp_path / "d.csv", "--target", "y", "--model",
-         tmp_path / "m.bpm", "--inference", "perceptron", "--n-draws", "1000", "--n-jobs", "1"],
+        [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 128 + signal.SIGINT, done.stderr
-    assert "interrupted" in done.stdout
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5))
+    rows = [[*x, int(x[0] + 0.5 * rng.normal() > 0)] for x in X]
+    return write(tmp_path_factory.mktemp("many") / "d.csv", [*"abcde", "y"], rows)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_keeps_what_was_found(many, tmp_path):
+    done = interrupted(
+        WHILE_DRAWING, "train", many, "--target", "y", "--model", tmp_path / "m.bpm",
+        "--inference", "perceptron", "--n-draws", 1000, "--n-jobs", 1,
+    )  # fmt: skip
     model = load(tmp_path / "m.bpm")
+    n_draws = model.classifier.n_draws_
+    assert 0 < n_draws < 1000
     assert model.about["interrupted"]
-    assert model.classifier.n_draws_ < 1000
+    assert f"{n_draws} of 1,000 draws; unfinished: train longer before you use it" in done.stdout
+    assert "Next:" not in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(many, folder, tmp_path):
+    train = ["--target", "y", "--model", tmp_path / "m.bpm", "--inference", "perceptron"]
+    done = interrupted(AT_ONCE, "train", many, *train, "--n-draws", 1000, "--n-jobs", 1)
+    assert done.stderr == "stopped before one draw was complete; no model was written\n"
+    done = interrupted(AT_ONCE, "train", many, *train, "--coverage", 0.9, "--n-jobs", 1)
+    assert done.stderr == "stopped; no model was written\n"
+    assert list(tmp_path.iterdir()) == []
+    done = interrupted(
+        WHILE_DRAWING, "cross-validate", folder / "iris.csv", "--target", "species", *FAST
+    )
+    assert done.stderr == "stopped after 0 of 5 folds\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_during_imports():
+    code = """
+import bayespoint.cli
+def interrupt(name):
+    raise KeyboardInterrupt
+bayespoint.cli.find_spec = interrupt
+bayespoint.cli.main()
+"""
+    assert interrupted(code, "info", "x.bpm").stderr == "stopped\n"
+
+
+def test_the_clock_runs_through_all_fits(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    shown = []
+    monkeypatch.setattr("rich.progress.TimeElapsedColumn.render",
+                        lambda _, task: shown.append(task.finished) or "")  # fmt: skip
+    with Output().progress("training"):
+        for done in (50, 100, 20):
+            Budget(label="bayespoint").show(done, 100, "draws,")
+            time.sleep(0.15)
+    assert shown
+    assert not any(shown)
+
+
+def test_a_risk_that_cannot_be_kept(folder, tmp_path):
+    result = run("train", folder / "iris.csv", "--target", "species", "--model", tmp_path / "m.bpm",
+                 "--drop", "id", "--max-risk", 0.005, *FAST)  # fmt: skip
+    assert result.exit_code == 0
+    said = " ".join(result.output.split())
+    assert "rejects every row: no threshold holds a risk of 0.005" in said
+    assert "--max-risk or --delta" in said
+    assert "max_risk" not in said
+    assert "Next:" not in said
+
+
+def test_notes_on_identifiers_and_single_rows(folder, tmp_path):
+    rows = [[i, 100 - i, x, y] for i, (x, y) in enumerate(zip("ab" * 10, "c" + "de" * 9 + "d",
+                                                              strict=True))]  # fmt: skip
+    write(tmp_path / "d.csv", ["counts up", "row id", "x", "y"], rows)
+    said = run("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "m.bpm",
+               *FAST).output  # fmt: skip
+    said = " ".join(said.split())
+    assert "'counts up' is different in every row" in said
+    assert "--drop 'row id' leaves it out" in said
+    assert "class 'c' has one row only" in said
+    assert "different in every row" not in (folder / "said.txt").read_text(encoding="utf-8")
+
+
+def test_hints_on_columns(folder, tmp_path):
+    base = ["--model", tmp_path / "m.bpm"]
+    fails(2, "train", folder / "iris.csv", "--target", "Species", *base, words="only in case")
+    (tmp_path / "d.csv").write_text("a b c\n1 2 x\n3 4 y\n", encoding="utf-8")
+    fails(2, "train", tmp_path / "d.csv", "--target", "c", *base, words="separated by , ; tab or |")
+
+
+def test_a_missing_package_is_bad_usage(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    fails(2, "predict", tmp_path / "d.parquet", "--model", folder / "iris.bpm", words="pyarrow")
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    fails(2, "export", folder / "iris.bpm", "--output", tmp_path / "m.onnx",
+          words="needs the package 'skl2onnx'")  # fmt: skip
+
+
+def test_export_takes_the_encoder_into_the_graph(folder, tmp_path):
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    result = run("export", folder / "some.bpm", "--output", tmp_path / "m.onnx")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "sepal_l (numbers)" in said
+    assert "shape (text)" in said
+    model = load(folder / "some.bpm")
+    table = read_table(folder / "iris.csv")
+    names = [column.name for column in model.encoder.columns_]
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    inputs = {
+        given.name: (
+            column.astype(np.float32)[:, None] if column.dtype != object
+            else np.array([[text or ""] for text in column], dtype=object)
+        )
+        for given, column in zip(session.get_inputs(), map(table.column, names), strict=True)
+    }  # fmt: skip
+    found = session.run(["probabilities"], inputs)[0]
+    expected = model.classifier.predict_proba(model.encoder.transform(table))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named(folder):
+    code = "from bayespoint.cli import main; main()"
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "predict", folder / "iris.csv", "--model",
+             folder / "iris.bpm", "--quiet"],
+            env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "standard output: No space left" in done.stderr
+    fails(2, "predict", folder / "iris.csv", "--model", folder / "iris.bpm", "--output",
+          "/dev/full", words="not a plain file")  # fmt: skip
 
 
 def fuzzing():

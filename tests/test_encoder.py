@@ -107,6 +107,23 @@ def test_decimal_commas_are_an_error():
         TableEncoder().fit(table(x=["1,5", "2", "3,25"]))
 
 
+def test_thousands_separators_are_an_error():
+    for cells in (["7", "1,000", "-2,500.5"], ["1,000,000", "12,345", "999"]):
+        with pytest.raises(TableError, match=r"'x' holds numbers with thousands sep.*Remove"):
+            TableEncoder().fit(table(x=cells))
+    with pytest.raises(TableError, match="decimal comma, such as '1,5'"):
+        TableEncoder().fit(table(x=["1,000", "1,5", "3"]))
+    encoder = TableEncoder().fit(table(x=[1.0, 2.0]))
+    with pytest.raises(TableError, match=r"'1,000' is not a number.*without thousands separators"):
+        encoder.transform(table(x=["1,000", "2"]))
+
+
+def test_a_name_in_another_case_is_pointed_out():
+    encoder = TableEncoder().fit(table(Size=[1.0, 2.0]))
+    with pytest.raises(TableError, match=r"'Size'.* differ only in case: 'size'"):
+        encoder.transform(table(size=[1.0]))
+
+
 @pytest.mark.parametrize("factor", [1e308, 1e-300, 5e-324 * 8, 1e200])
 def test_extreme_numbers(factor):
     column = np.array([-1.0, 0.5, np.nan, 1.0]) * factor

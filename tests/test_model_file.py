@@ -1,9 +1,12 @@
 """Model files: what is saved is loaded equal to the bit, what cannot be is refused."""
 
+import errno
 import io
 import json
 import os
+import stat
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -405,6 +408,66 @@ def test_links_are_followed_and_folders_refused(tmp_path):
             act(tmp_path / "folder")
     with pytest.raises(FileNotFoundError):
         model_file.save(tmp_path / "nowhere" / "m.bpm", fitted())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_only_plain_files_are_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for target in (tmp_path / "pipe", tmp_path / "folder", Path(os.devnull)):
+        with pytest.raises(ModelFileError, match="not a plain file; give another name"):
+            model_file.save(target, fitted())
+        refused = pytest.raises(FileExistsError, match="not a plain file; give another name")
+        with refused as caught, files.replacing(target) as stream:
+            stream.write(b"x")
+        assert caught.value.filename == str(target)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444])
+def test_a_file_that_is_replaced_keeps_its_rights(mode, tmp_path):
+    path = tmp_path / "m.bpm"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with files.replacing(path) as stream:
+        assert stat.S_IMODE(os.fstat(stream.fileno()).st_mode) == mode
+        stream.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights")
+def test_a_new_file_has_the_rights_of_any_other(tmp_path):
+    (tmp_path / "other").write_bytes(b"")
+    with files.replacing(tmp_path / "m.bpm") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "m.bpm").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("letters", ["語" * 83, "ü" * 125 + "a", "a" * 251])
+def test_long_names(letters, tmp_path):
+    path = tmp_path / f"{letters}.bpm"
+    with files.replacing(path) as stream:
+        (temporary,) = tmp_path.iterdir()
+        assert temporary.name.startswith(f".{letters[:20]}")
+        stream.write(b"new")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders are not opened")
+@pytest.mark.parametrize("code", ["EINVAL", "EACCES", "ENOTSUP", "EIO"])
+def test_folders_that_cannot_be_brought_to_the_disk(code, tmp_path, monkeypatch):
+    def no(*_):
+        raise OSError(getattr(errno, code), code)
+
+    monkeypatch.setattr(files.os, "open" if code == "EACCES" else "fsync", no)
+    if code == "EIO":
+        with pytest.raises(OSError, match="EIO"):
+            files._sync_folder(tmp_path)
+    else:
+        files._sync_folder(tmp_path)
 
 
 def test_zeros_that_shrink_too_well_are_stored(tmp_path, monkeypatch):

@@ -7,7 +7,9 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from test_model_file import assert_same, data, fitted
 
 from bayespoint import model_file
 from bayespoint.model_file import ModelFileError, files, layout, reading
+from bayespoint.tables import printable
 
 DATA = Path(__file__).parent / "data"
 
@@ -47,6 +50,15 @@ def refused(path, match):
         model_file.load(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+def refused_without_memory(path, match, most=16 * 2**20):
+    tracemalloc.start()
+    try:
+        refused(path, match)
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
 
 
 def edited(good, path, change):
@@ -175,6 +187,106 @@ def test_sizes_that_lie(good, tmp_path):
         refused(path, "bytes; its dtype and shape need|would inflate")
 
 
+@pytest.mark.parametrize("size", [0, 1, 1000, 2**20])
+@pytest.mark.parametrize("more", [None, 0, 1])
+def test_a_size_of_the_json_that_lies(size, more, good, tmp_path):
+    """The JSON inflates to 64 MiB; its checksum is right for all of it or for what is read."""
+    text = b" " * 2**26
+    path = write_members(
+        tmp_path / "m.bpm", members_of(good) | {"model.json": text}, zipfile.ZIP_DEFLATED
+    )
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"PK\1\2")
+    assert content[place + 46 :].startswith(b"model.json")
+    content[place + 24 : place + 28] = size.to_bytes(4, "little")
+    if more is not None:
+        content[place + 16 : place + 20] = zlib.crc32(text[: size + more]).to_bytes(4, "little")
+    path.write_bytes(content)
+    refused_without_memory(path, "Bad CRC-32|has not the .* bytes announced")
+
+
+def test_more_bytes_than_announced_in_an_array(good, tmp_path):
+    members = members_of(good)
+    name = "arrays/0.npy"
+    size = len(members[name])
+    members[name] += b"more"
+    path = write_members(tmp_path / "m.bpm", members, zipfile.ZIP_DEFLATED)
+    content = bytearray(path.read_bytes())
+    place = content.index(b"PK\1\2")
+    content[place + 24 : place + 28] = size.to_bytes(4, "little")
+    for more in (0, 1, 4):
+        checksum = zlib.crc32(members[name][: size + more])
+        content[place + 16 : place + 20] = checksum.to_bytes(4, "little")
+        path.write_bytes(content)
+        refused(path, "Bad CRC-32|more bytes than announced")
+
+
+WIDE = ["<U999999", [1], ["a"]]
+AMPLIFIERS = {
+    "wide texts": lambda n: {"values": ["<U999999", [n], ["a"] * n]},
+    "many arrays": lambda n: [{"values": WIDE}] * n,
+    "scalars": lambda n: {"tuple": [{"scalar": ["<U999999", "a"]}] * n},
+    "in a dict": lambda n: {"dict": {str(i): {"values": WIDE} for i in range(n)}},
+    "random states": lambda n: [{"random": ["keys", 0, 0, 0.0]}] * (40 * n),
+    "lists": lambda n: [[[]] * 1000] * n,
+}
+
+
+@pytest.mark.parametrize("name", AMPLIFIERS)
+def test_values_that_take_more_memory_than_their_json(name, good, tmp_path):
+    def change(document, members):
+        diagnostics = state(document)["diagnostics_"]["dict"]
+        diagnostics["x"] = AMPLIFIERS[name](600)
+        if name == "random states":
+            diagnostics["x"][0]["random"][0] = number = len(document["arrays"])  # the same in all
+            document["arrays"].append({"order": "C"})
+            replaced_array(members, document, number, np.arange(624, dtype=np.uint32))
+
+    path = edited(good, tmp_path / "m.bpm", change)
+    refused_without_memory(path, "more than 67108864 bytes of memory", 160 * 2**20)
+
+
+def test_long_labels_that_could_not_be_loaded_are_not_saved(tmp_path, monkeypatch):
+    X, y = data()
+    clf = fitted(X, np.array(["a" * 1000, "b"])[y])
+    monkeypatch.setattr(layout, "MAX_MADE_BYTES", 30_000)
+    model_file.save(tmp_path / "m.bpm", clf)
+    model_file.load(tmp_path / "m.bpm")
+    monkeypatch.setattr(layout, "MAX_MADE_BYTES", 9_000)
+    with pytest.raises(ModelFileError, match="more than 9000 bytes of memory"):
+        model_file.save(tmp_path / "other.bpm", clf)
+    refused(tmp_path / "m.bpm", "more than 9000 bytes of memory")
+
+
+@pytest.mark.parametrize("name", ["ev\x1b[31mil.bpm", "\u202egnp.bpm", "new\nline.bpm", "n" * 200])
+def test_names_of_files_are_printable_and_given_once(name, tmp_path):
+    folder = tmp_path / "fo\x07lder"
+    folder.mkdir()
+    (folder / name).write_bytes(b"bad")
+    with pytest.raises(ModelFileError, match="not a bayespoint model file") as caught:
+        model_file.load(folder / name)
+    shown = str(caught.value)
+    assert shown.isprintable()
+    assert shown.count(printable(name)) == 1
+    assert shown.startswith(str(tmp_path))
+    with pytest.raises(ModelFileError, match="not a plain file") as caught:
+        model_file.load(folder)
+    assert str(caught.value).isprintable()
+    with pytest.raises(ModelFileError, match="not a plain file") as caught:
+        model_file.save(folder, fitted())
+    assert str(caught.value).isprintable()
+
+
+def test_errors_of_the_system_name_the_file_once(good, monkeypatch):
+    def broken(_):
+        raise OSError(5, "Input/output error", str(good))
+
+    monkeypatch.setattr(files, "Reader", broken)
+    with pytest.raises(ModelFileError, match="OSError: Input/output error") as caught:
+        model_file.load(good)
+    assert str(caught.value).count(good.name) == 1
+
+
 def test_huge_shapes_take_no_memory(good, tmp_path):
     for shape in ([2**40], [2**31, 2**31], [10**30], [-1], [2.0], [True], "9", [1] * 9):
 
@@ -247,6 +359,21 @@ CHANGES = {
     "truth": (lambda d, _: state(d).update(gamma_=True), "gamma_ is True"),
     "negative": (lambda d, _: state(d).update(softness_=-1.0), "softness_ is -1.0"),
     "not finite": (lambda d, _: state(d).update(gamma_={"float": "nan"}), "must be finite"),
+    "NaN kappa": (lambda d, _: state(d).update(_kappa_={"float": "nan"}), "_kappa_ is nan; decis"),
+    "endless kappa": (lambda d, _: state(d).update(_kappa_={"float": "inf"}), "_kappa_ is inf; d"),
+    "negative kappa": (lambda d, _: state(d).update(_kappa_=-0.5), "_kappa_ is -0.5"),
+    "noise": (lambda d, _: state(d).update(_noise_=1.0), "_noise_ is 1.0; it must be below 1"),
+    "negative noise": (lambda d, _: state(d).update(_noise_=-0.1), "_noise_ is -0.1"),
+    "NaN noise": (lambda d, _: state(d).update(_noise_={"float": "nan"}), "_noise_ is nan"),
+    "evidence": (
+        lambda d, _: state(d).update(log_evidence_={"float": "nan"}), "log_evidence_ is nan"
+    ),
+    "huge kappa": (lambda d, _: state(d).update(_kappa_=10**400), "_kappa_ is 10+.* too large"),
+    "huge gamma": (lambda d, _: state(d).update(gamma_=-(10**400)), "gamma_ is -10+.* too large"),
+    "huge entropy": (lambda d, _: state(d).update(_entropy_=10**400), "_entropy_ is 10+.* too l"),
+    "huge parameter": (
+        lambda d, _: d["classifier"]["parameters"].update(gamma=10**400), "parameters: "
+    ),
     "one class": (lambda d, _: state(d).update(classes_={"values": ["<i8", [1], [0]]}), "1 label"),
     "same class": (
         lambda d, _: state(d).update(classes_={"values": ["<i8", [2], [0, 0]]}), "label twice"

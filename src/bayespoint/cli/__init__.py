@@ -9,6 +9,14 @@ NEEDED = ("typer", "rich", "matplotlib", "jinja2")
 
 def main():
     """Run the command line, or say how to install what it needs."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # while something is imported: commands say more themselves
+        print("stopped", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _run():
     for name in NEEDED:
         if find_spec(name) is None:
             print(

@@ -84,7 +84,10 @@ MaxRisk = Annotated[
     typer.Option(min=0.0001, max=0.99, help="Decide while errors stay below this share."),
 ]
 Delta = Annotated[
-    float, typer.Option(min=1e-9, max=0.99, help="Probability that --max-risk may fail with.")
+    float | None,
+    typer.Option(
+        min=1e-9, max=0.99, help="Probability that --max-risk may fail with; 0.05 unless given."
+    ),
 ]
 MaxTime = Annotated[
     float | None, typer.Option(min=0.01, help="Seconds for training; the best until then counts.")
@@ -107,6 +110,12 @@ def _checked_format(format: str | None) -> str | None:
     return format
 
 
+def _checked_delta(delta: float | None, max_risk: float | None) -> float:
+    if delta is not None and max_risk is None:
+        raise typer.BadParameter("needs --max-risk, which it is about", param_hint="--delta")
+    return 0.05 if delta is None else delta
+
+
 @app.command()
 def train(
     file: FileArgument,
@@ -114,7 +123,7 @@ def train(
     model: ModelFile,
     coverage: Coverage = None,
     max_risk: MaxRisk = None,
-    delta: Delta = 0.05,
+    delta: Delta = None,
     max_time: MaxTime = None,
     inference: Method = Inference.auto,
     device: Device = "cpu",
@@ -139,8 +148,9 @@ def train(
     from bayespoint.cli.train import run_train
 
     settings = Settings(
-        coverage=coverage, max_risk=max_risk, delta=delta, max_time=max_time, inference=inference,
-        device=device, seed=seed, n_jobs=n_jobs, n_draws=n_draws, label_noise=label_noise,
+        coverage=coverage, max_risk=max_risk, delta=_checked_delta(delta, max_risk),
+        max_time=max_time, inference=inference, device=device, seed=seed, n_jobs=n_jobs,
+        n_draws=n_draws, label_noise=label_noise,
     )  # fmt: skip
     run_train(
         file, target, model, settings, drop=drop or (), categorical=categorical or (),
@@ -262,7 +272,7 @@ def cross_validate(
     ),
     coverage: Coverage = None,
     max_risk: MaxRisk = None,
-    delta: Delta = 0.05,
+    delta: Delta = None,
     max_time: MaxTime = None,
     inference: Method = Inference.auto,
     device: Device = "cpu",
@@ -287,8 +297,9 @@ def cross_validate(
     from bayespoint.cli.cross_validate import run_cross_validate
 
     settings = Settings(
-        coverage=coverage, max_risk=max_risk, delta=delta, max_time=max_time, inference=inference,
-        device=device, seed=seed, n_jobs=n_jobs, n_draws=n_draws, label_noise=label_noise,
+        coverage=coverage, max_risk=max_risk, delta=_checked_delta(delta, max_risk),
+        max_time=max_time, inference=inference, device=device, seed=seed, n_jobs=n_jobs,
+        n_draws=n_draws, label_noise=label_noise,
     )  # fmt: skip
     run_cross_validate(
         file, target, settings, folds=folds, repeats=repeats, svc=svc, drop=drop or (),

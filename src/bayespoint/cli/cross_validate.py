@@ -10,12 +10,11 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
 from bayespoint.cli.deciding import decide
-from bayespoint.cli.inputs import check_classes, shown_name
-from bayespoint.cli.output import Output, exit_codes
+from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples, shown_name
+from bayespoint.cli.output import Output, counted, exit_codes, in_options
 from bayespoint.cli.report.measures import brier_score, log_score
 from bayespoint.cli.settings import check_folds, make_classifier
 from bayespoint.cli.tracking import tracked
-from bayespoint.cli.train import _read as read_examples
 from bayespoint.encoder import TableEncoder
 from bayespoint.tables import TableError, printable
 
@@ -40,6 +39,8 @@ def run_cross_validate(
         features, labels = read_examples(file, target, drop, categorical, format, header)
         counts = check_classes(labels, target)
         _check_counts(counts, folds, settings)
+        for note in notes_on_examples(features, counts):
+            output.note(note)
         splits = RepeatedStratifiedKFold(
             n_splits=folds, n_repeats=repeats, random_state=settings.seed
         )
@@ -51,7 +52,11 @@ def run_cross_validate(
                     data = _encoded(features, labels, rows, max_categories, categorical)
                     _measure_fold(results, classifier, data)
                 except ValueError as error:
-                    raise TableError(f"fold {number}: {printable(str(error), 400)}") from None
+                    words = in_options(printable(str(error), 400))
+                    raise TableError(f"fold {number}: {words}") from None
+                except KeyboardInterrupt:
+                    words = f"stopped after {number - 1} of {len(steps)} folds"
+                    raise KeyboardInterrupt(words) from None
         test_share = 1 / (folds - 1)
         summary = {name: _summary(found, test_share) for name, found in results.items()}
         _say(output, file, features, folds, repeats, summary, results)
@@ -179,7 +184,9 @@ def corrected_error(values, test_share):
 
 def _say(output, file, features, folds, repeats, summary, results):
     times = f", {repeats} times" if repeats > 1 else ""
-    output.say(f"{features.n_rows:,} rows of {shown_name(file)}, {folds} folds{times}.")
+    output.say(
+        f"{counted(features.n_rows, 'row')} of {shown_name(file)}, {folds} folds{times}."
+    )  # fmt: skip
     names = [name for name in MEASURES if name in summary[OURS]]
     if summary[OURS]["coverage"]["mean"] == 1:
         names = [name for name in names if name not in ("coverage", "decided_error")]

@@ -8,7 +8,7 @@ import numpy as np
 from bayespoint.cli.deciding import base_of, class_names
 from bayespoint.cli.evaluate import check_result, facts_of
 from bayespoint.cli.inputs import load_model, shown_name
-from bayespoint.cli.output import Output, UsageError, exit_codes
+from bayespoint.cli.output import Output, UsageError, counted, exit_codes
 from bayespoint.cli.verdicts import BAD, FINE, WATCH, verdicts_on
 from bayespoint.model_file.files import replacing
 from bayespoint.tables import printable
@@ -18,6 +18,8 @@ SHOWN_MACHINES = 8
 # Machines listed on the terminal.
 LISTED_MACHINES = 20
 FORMATS = (".png", ".pdf", ".svg")
+# Methods whose draws are independent of each other: R-hat and ESS say nothing about them.
+INDEPENDENT = ("ep", "perceptron")
 
 
 def run_diagnose(model, plots=None, *, quiet=False, json=False):
@@ -133,8 +135,9 @@ def _say(output, found):
     output.say(
         f"{found['model']}: {found['inference']}"
         + (f" ({printable(found['reason'], 200)})" if "reason" in found else "")
-        + f", {found['n_draws']:,} draws a machine, {found['n_support']:,} support points of "
-        f"{found['n_training_rows']:,} training rows"
+        + f", {counted(found['n_draws'], 'draw')} a machine, "
+        f"{counted(found['n_support'], 'support point')} of "
+        f"{counted(found['n_training_rows'], 'training row')}"
         + (f", log evidence {evidence:.1f}." if evidence is not None else ".")
     )
     machines = found["machines"][:LISTED_MACHINES]
@@ -160,6 +163,9 @@ def _cell(value, form):
 def draw_traces(classifier, path, output):
     """Draw the draws of each machine, chain by chain, into an image file.
 
+    Where they are independent, there are no chains to judge: what is shown is the training point
+    that a machine is least sure of.
+
     Parameters
     ----------
     classifier : BayesPointClassifier, OnionClassifier or RejectingClassifier
@@ -181,18 +187,31 @@ def draw_traces(classifier, path, output):
     figure = Figure(figsize=(12, height * len(posts)), layout="constrained")
     axes = figure.subplots(len(posts), 2, squeeze=False)
     classes = class_names(base)
+    independent = facts_of(base)["inference"] in INDEPENDENT
     for row, machine, post in zip(axes, machines, posts, strict=True):
-        PosteriorDisplay.from_posterior(post, kind="trace", ax=row)
+        summary = _least_sure(post) if independent else None
+        PosteriorDisplay.from_posterior(post, kind="trace", summary=summary, ax=row)
         name = printable(classes[machine if len(base.dual_coef_) > 1 else 1], 24)
-        row[0].set_title(f"{name}: {row[0].get_title()}", fontsize=14, parse_math=False)
-        if post.n_draws // post.n_chains < 2 * LEAST_EXPECTED:  # a histogram of one bar
+        title = (
+            f"{counted(post.n_draws, 'independent draw')}, training point that it is least sure of"
+            if independent else row[0].get_title()
+        )  # fmt: skip
+        row[0].set_title(f"{name}: {title}", fontsize=14, parse_math=False)
+        few = post.n_draws // post.n_chains < 2 * LEAST_EXPECTED  # a histogram of one bar
+        if independent or few:
             _without_ranks(row)
     if len(base.dual_coef_) > len(machines):
         output.note(f"{len(machines)} of {len(base.dual_coef_)} machines are drawn.")
     with warnings.catch_warnings(), replacing(Path(path).resolve()) as stream:
         warnings.simplefilter("ignore")  # letters of a class that the font does not have
         figure.savefig(stream, format=Path(path).suffix.lower()[1:], dpi=110)
-    output.say(f"Traces: {printable(str(path), 200)}")
+    output.say(f"{'Draws' if independent else 'Traces'}: {printable(str(path), 200)}")
+
+
+def _least_sure(post):
+    """Number of the training point whose outputs are nearest to zero for their spread."""
+    spread = post.outputs.std(axis=0)
+    return int(np.argmin(np.abs(post.outputs.mean(axis=0)) / np.where(spread > 0, spread, np.inf)))
 
 
 def _without_ranks(row):

@@ -16,7 +16,7 @@ from bayespoint.cli.inputs import (
     split_target,
     text_columns,
 )
-from bayespoint.cli.output import Output, UsageError, check_writable, exit_codes
+from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
 from bayespoint.cli.report import Evaluated, measure, write_report
 from bayespoint.cli.report.page import counted_rows, doubtful, percent
 from bayespoint.cli.tracking import tracked
@@ -80,8 +80,6 @@ def check_result(path, option, inputs):
     """
     path = Path(path)
     check_writable(path, option)
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{option} {printable(str(path), 200)} is not a plain file; name another.")
     for what, read in inputs.items():
         both = str(read) != "-" and Path(read).exists() and path.exists()
         if both and path.samefile(read):
@@ -125,7 +123,8 @@ def _decided(model, features, labels, target, output):
     if unknown:
         output.note(
             f"{counted_rows(sum(unknown.values()))} with a label that the model was not trained "
-            f"on ({listed(unknown)}) count as errors."
+            f"on ({listed(unknown)}) count{'s' * (sum(unknown.values()) == 1)} as "
+            f"error{'s' * (sum(unknown.values()) != 1)}."
         )
     _note_training_rows(model.classifier, X, output)
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(X), BLOCK_ROWS)]
@@ -180,7 +179,7 @@ def _say(output, file, found):
     if found["rejects"] and found["n_decided"]:
         output.say(
             f"Decides {found['n_decided']:,} of them ({percent(found['coverage'])}) with "
-            f"{found['n_wrong_decided']:,} errors, {_share(found, 'decided_error')}."
+            f"{counted(found['n_wrong_decided'], 'error')}, {_share(found, 'decided_error')}."
         )
     elif found["rejects"]:
         output.say("Rejects all of them: nothing is decided.")
@@ -212,7 +211,7 @@ def _say_classes(output, classes):
             f"{percent(entry['f1']):>8} {entry['support']:>8,}"
         )
     if len(classes) > SHOWN_CLASSES:
-        output.say(f"and {len(classes) - SHOWN_CLASSES} more classes")
+        output.say(f"and {counted(len(classes) - SHOWN_CLASSES, 'more class')}")
 
 
 def _doubtful(rows, features):

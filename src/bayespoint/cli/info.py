@@ -51,7 +51,10 @@ def _lines(found, path):
     values = ("gamma", "bias", "softness", "label_noise", "log_evidence")
     yield ", ".join(f"{name} {_shown(found[name])}" for name in values if found[name] is not None)
     yield "Settings: " + _pairs(found["settings"])
-    yield "Rejects: " + (_pairs(found["rejection"]) if "rejection" in found else "nothing")
+    rejection = dict(found.get("rejection", {}))
+    if rejection.get("max_risk") is None:  # no risk was promised
+        rejection = {name: v for name, v in rejection.items() if not name.startswith("risk_bound")}
+    yield "Rejects: " + (_pairs(rejection) if rejection else "nothing")
     for name, value in list(found["about"].items())[:SHOWN_ITEMS]:
         yield f"{_shown(name)}: {_shown(value)}"
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from bayespoint.cli.deciding import base_of, class_names, decide
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
-from bayespoint.cli.output import Output, UsageError, check_writable, exit_codes
+from bayespoint.cli.output import (
+    Output,
+    UsageError,
+    check_writable,
+    counted,
+    exit_codes,
+    naming_output,
+)
 from bayespoint.model_file.files import replacing
 from bayespoint.tables import printable, write_csv
 
@@ -42,7 +49,7 @@ def run_predict(
                 rejected = _csv(stream, found, features, kept, spreadsheet_safe)
         shown = "standard output" if str(output) == "-" else printable(str(output), 200)
         report.say(
-            f"Decided {table.n_rows - rejected:,} of {table.n_rows:,} rows, rejected "
+            f"Decided {table.n_rows - rejected:,} of {counted(table.n_rows, 'row')}, rejected "
             f"{rejected:,}: {shown}"
         )
 
@@ -79,9 +86,11 @@ def _opened(output):
         with replacing(Path(output).resolve()) as raw, _as_text(raw) as stream:
             yield stream
         return
-    sys.stdout.flush()
-    with _as_text(sys.stdout.buffer) as stream:
-        yield stream
+    with naming_output():
+        sys.stdout.flush()
+        with _as_text(sys.stdout.buffer) as stream:
+            yield stream
+        sys.stdout.buffer.flush()
 
 
 @contextmanager

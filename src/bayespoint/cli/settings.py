@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
-from bayespoint.cli.output import UsageError
+from bayespoint.cli.output import UsageError, counted, in_options
 from bayespoint.tables import TableError, printable
 from bayespoint.validation import check_parameters
 
@@ -69,7 +69,7 @@ def make_classifier(settings):
     try:
         check_parameters(classifier.get_params(deep=False))
     except ValueError as error:
-        raise UsageError(printable(str(error), 400)) from None
+        raise UsageError(in_options(printable(str(error), 400))) from None
     if not settings.rejects:
         return classifier
     return RejectingClassifier(
@@ -83,8 +83,8 @@ def check_folds(counts, settings):
     few = [name for name, count in counts.items() if count < FOLDS]
     if settings.rejects and few:
         raise TableError(
-            f"class '{printable(few[0])}' has {counts[few[0]]} rows; --coverage and --max-risk "
-            f"need {FOLDS} of each class, to hold some out. Train without, or add rows."
+            f"class '{printable(few[0])}' has {counted(counts[few[0]], 'row')}; --coverage and "
+            f"--max-risk need {FOLDS} of each class, to hold some out. Train without, or add rows."
         )
 
 

@@ -9,9 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint import RejectingClassifier, __version__
 from bayespoint.cli.deciding import base_of
-from bayespoint.cli.inputs import check_classes, check_column, load_table, shown_name, split_target
-from bayespoint.cli.output import INTERRUPTED, Output, UsageError, check_writable, exit_codes
-from bayespoint.cli.settings import check_folds, make_classifier
+from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples, shown_name
+from bayespoint.cli.output import (
+    INTERRUPTED,
+    Output,
+    check_writable,
+    counted,
+    exit_codes,
+    in_options,
+)
+from bayespoint.cli.settings import FOLDS, check_folds, make_classifier
 from bayespoint.encoder import TableEncoder
 from bayespoint.model_file import save
 from bayespoint.tables import TableError, printable
@@ -31,17 +38,18 @@ def run_train(
     header=True, quiet=False, json=False,
 ):  # fmt: skip
     """Read, encode, train, save, and say what was done."""
-    with exit_codes():
+    with exit_codes("stopped; no model was written"):
         output = Output(quiet=quiet, json=json)
         check_writable(model, "--model")
         classifier = make_classifier(settings)
-        features, labels = _read(file, target, drop, categorical, format, header)
+        features, labels = read_examples(file, target, drop, categorical, format, header)
         counts = check_classes(labels, target)
         check_folds(counts, settings)
         encoder = TableEncoder(max_categories).fit(features, categorical)
         X, notes = encoder.encode(features)
         _say_read(output, file, target, features, encoder, counts)
-        for note in encoder.notes_ + [note for note in notes if not note.startswith("ignored")]:
+        notes = [note for note in notes if not note.startswith("ignored")]
+        for note in encoder.notes_ + notes + notes_on_examples(features, counts):
             output.note(note)
         start = time.perf_counter()
         interrupted = fit(classifier, X, labels, output)
@@ -59,34 +67,46 @@ def run_train(
             raise typer.Exit(INTERRUPTED)
 
 
-def _read(file, target, drop, categorical, format, header):
-    if target in drop:
-        raise UsageError(f"--drop names the target '{printable(target)}'.")
-    table = load_table(
-        file, format=format, text=[target, *categorical], header=header, drop=drop
-    )  # fmt: skip
-    for name in categorical:
-        check_column(table, name, "--categorical")
-    return split_target(table, target)
-
-
 def fit(classifier, X, labels, output):
     """Fit with progress; return whether Ctrl-C cut it short, with a fit that can be used.
 
     Without one, or where the threshold of rejection was not found, KeyboardInterrupt goes on.
     """
+    rejecting = isinstance(classifier, RejectingClassifier)
+    what = f"training, {FOLDS + 1} fits" if rejecting else "training"
     try:
-        with output.noting_warnings(), output.progress("training"):
+        # A risk that cannot be kept is told with what was trained.
+        with output.noting_warnings(but="max_risk="), output.progress(what):
             classifier.fit(X, labels)
     except KeyboardInterrupt:
-        if isinstance(classifier, RejectingClassifier) or not hasattr(classifier, "classes_"):
+        if rejecting or not hasattr(classifier, "classes_"):
             raise
-        output.note("training was interrupted; the model is what had been found until then.")
+        if not np.any(classifier._draws_["finished"]):
+            words = "stopped before one draw was complete; no model was written"
+            raise KeyboardInterrupt(words) from None
+        output.note(
+            "training was interrupted; the model is what had been found until then: "
+            + _what_is_missing(classifier)
+        )
         return True
     except ValueError as error:
-        raise TableError(f"training failed: {printable(str(error), 400)}") from None
+        raise TableError(f"training failed: {in_options(printable(str(error), 400))}") from None
     check_is_fitted(classifier)
     return False
+
+
+def _what_is_missing(classifier):
+    """Words on how far an interrupted fit came, and whether it can be used."""
+    found = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
+    violated = np.max(classifier._draws_.get("violated", 0), initial=0)
+    if violated:
+        found.append(f"{counted(int(violated), 'training row')} on the wrong side")
+    converged = bool(np.all(classifier.diagnostics_.get("converged", True)))
+    if not converged:
+        found.append("expectation propagation has not converged")
+    whole = classifier.n_draws_ >= classifier.n_draws and not violated and converged
+    verdict = "settings may not be the best" if whole else "unfinished"
+    return f"{', '.join(found)}; {verdict}: train longer before you use it."
 
 
 def _plain(settings):
@@ -101,8 +121,9 @@ def _say_read(output, file, target, features, encoder, counts):
     shown = [f"{printable(name)} ({count:,})" for name, count in counts.items()]
     more = f" and {len(shown) - SHOWN_CLASSES} more" if len(shown) > SHOWN_CLASSES else ""
     output.say(
-        f"Read {shown_name(file)}: {features.n_rows:,} rows; {len(features.names) - n_text:,} "
-        f"columns of numbers, {n_text:,} of text; {len(encoder.feature_names_):,} features."
+        f"Read {shown_name(file)}: {counted(features.n_rows, 'row')}; "
+        f"{counted(len(features.names) - n_text, 'column')} of numbers, {n_text:,} of text; "
+        f"{counted(len(encoder.feature_names_), 'feature')}."
     )
     output.say(
         f"Target '{printable(target)}': {len(counts)} classes, "
@@ -117,7 +138,10 @@ def _say_trained(output, classifier, about, model):
         f"({facts['reason']}): gamma {facts['gamma']:.4g}, softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )
-    if "threshold" in facts:
+    useless = "threshold" in facts and not facts["coverage"]
+    if useless:
+        _note_that_all_is_rejected(output, classifier, about["n_rows"])
+    elif "threshold" in facts:
         output.say(
             f"Decides {facts['coverage']:.1%} of held-out rows (threshold "
             f"{_short(facts['threshold'])})"
@@ -128,8 +152,20 @@ def _say_trained(output, classifier, about, model):
     size = os.path.getsize(model)
     shown = printable(str(model), 200)
     output.say(f"Model: {shown} ({size / 1000:,.0f} kB; training rows are inside).")
-    output.say(f"Next: bayespoint predict NEW.csv --model {shown} --output predictions.csv")
+    if not (useless or about["interrupted"]):
+        output.say(f"Next: bayespoint predict NEW.csv --model {shown} --output predictions.csv")
     output.document({"model": str(model), "bytes": size, **about, "trained": facts})
+
+
+def _note_that_all_is_rejected(output, classifier, n_rows):
+    if classifier.max_risk is None:
+        output.note("it rejects every row: no held-out row is surer than the others.")
+        return
+    output.note(
+        f"it rejects every row: no threshold holds a risk of {classifier.max_risk:g} with "
+        f"probability {1 - classifier.delta:g}; the best bound for {n_rows:,} held-out rows "
+        f"is {classifier.risk_bound_:.4f}. Raise --max-risk or --delta, or add rows."
+    )
 
 
 def trained_facts(classifier):
@@ -155,7 +191,9 @@ def trained_facts(classifier):
     if base is not classifier:
         threshold = float(classifier.threshold_)
         facts["threshold"] = threshold if np.isfinite(threshold) else str(threshold)
-        facts |= {"coverage": classifier.coverage_, "risk_bound": classifier.risk_bound_}
+        facts["coverage"] = classifier.coverage_
+        if classifier.max_risk is not None:
+            facts["risk_bound"] = classifier.risk_bound_
     return facts
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayespoint.tables.table import (
     DECIMAL_COMMA,
+    THOUSANDS,
     TableError,
     clean_text,
     listed,
@@ -100,11 +101,17 @@ def fit_category(name, column, max_categories, why=""):
             f"{max_categories} are taken as categories.{why} Leave it out with --drop, or raise "
             f"--max-categories."
         )
-    if why and all(_looks_decimal(value) for value in values):
+    if why and all(_with_comma(value) or parse_number(value) is not None for value in values):
+        commas = [value for value in texts if "," in value]
+        decimal = [value for value in commas if not THOUSANDS.fullmatch(value)]
+        what, remedy = (
+            ("a decimal comma", "Write them with a point") if decimal
+            else ("thousands separators", "Remove them")
+        )  # fmt: skip
         raise TableError(
-            f"column '{printable(name)}' holds numbers with a decimal comma, such as "
-            f"'{printable(texts[0])}'. Write them with a point, or give --categorical with the "
-            f"name if they are names of categories."
+            f"column '{printable(name)}' holds numbers with {what}, such as "
+            f"'{printable((decimal or commas)[0])}'. {remedy}, or give --categorical with the name "
+            f"if they are names of categories."
         )
     varies = len(values) > 1 or len(texts) < len(column)
     return Category(name, tuple(values)) if varies else None
@@ -177,6 +184,13 @@ def feature_names(column):
     return [f"{column.name}={value}" for value in column.values]
 
 
+def hint_on_case(missing, names):
+    """Advice, where columns that are missing are there in other letter case."""
+    there = {name.casefold(): name for name in names}
+    other = [there[name.casefold()] for name in missing if name.casefold() in there]
+    return f" Names differ only in case: {listed(other)}." if other else ""
+
+
 def counted(names):
     """Number and names of some columns, for messages."""
     return f"{len(names):,} column{'s' * (len(names) > 1)} ({listed(names)})"
@@ -188,18 +202,22 @@ def may_be_filled(column, table):
     return table.fill is not None and bool(numbered)
 
 
-def _looks_decimal(text):
-    return DECIMAL_COMMA.fullmatch(text) is not None or parse_number(text) is not None
+def _with_comma(text):
+    """Whether a text is a number with a decimal comma or with thousands separators."""
+    return bool(DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text))
 
 
-def why_text(table, name):
+def why_text(table, column):
     """Which cell made a column text that is mostly numbers; nothing for other columns."""
-    column = table.column(name)
     there = [(row, text) for row, text in enumerate(column) if text is not None]
     others = [(row, text) for row, text in there if parse_number(text) is None]
     if not others or len(others) > len(there) / 2:
-        commas = [text for _, text in others if DECIMAL_COMMA.fullmatch(text)]
-        return f" Cells such as '{printable(commas[0])}' have a decimal comma." if commas else ""
+        commas = [text for _, text in others if _with_comma(text)]
+        if not commas:
+            return ""
+        decimal = [text for text in commas if not THOUSANDS.fullmatch(text)]
+        what = "a decimal comma" if decimal else "thousands separators"
+        return f" Cells such as '{printable((decimal or commas)[0])}' have {what}."
     row, text = others[0]
     return (
         f" {len(there) - len(others):,} of {len(there):,} cells are numbers, but not "

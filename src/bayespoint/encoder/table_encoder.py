@@ -18,6 +18,7 @@ from bayespoint.encoder.columns import (
     feature_names,
     fit_category,
     fit_number,
+    hint_on_case,
     is_missing,
     may_be_filled,
     note_on_far,
@@ -101,7 +102,7 @@ class TableEncoder:
                 missing.append(name)
                 continue
             if column.dtype == object:
-                why = "" if name in categorical else why_text(table, name)
+                why = "" if name in categorical else why_text(table, column)
                 fitted = fit_category(name, column, self.max_categories, why)
                 if why:
                     self.notes_.append(f"column '{printable(name)}' is taken as categories.{why}")
@@ -111,9 +112,11 @@ class TableEncoder:
                 constant.append(name)
             else:
                 found.append(fitted)
-        for names, what in ((missing, "hold nothing"), (constant, "have one value only")):
+        whats = (("holds nothing", "hold nothing"), ("has one value only", "have one value only"))
+        for names, (it, they) in zip((missing, constant), whats, strict=True):
             if names:
-                self.notes_.append(f"left out, as they {what}: {counted(names)}.")
+                what = f"they {they}" if names[1:] else f"it {it}"
+                self.notes_.append(f"left out, as {what}: {counted(names)}.")
         if not found:
             raise TableError(
                 "no column is left to learn from: all but the target are empty or constant."
@@ -186,7 +189,7 @@ class TableEncoder:
         if missing:
             raise TableError(
                 f"{counted(missing)} of the training data {'are' if missing[1:] else 'is'} not "
-                f"there. The data have {listed(table.names)}."
+                f"there. The data have {listed(table.names)}.{hint_on_case(missing, table.names)}"
             )
         for name in filled:
             there[name] = np.full(table.n_rows, table.fill)

@@ -25,10 +25,10 @@ def parameter_names(kind):
     return [name for name in signature(kind.__init__).parameters if name != "self"]
 
 
-def encode_classifier(classifier, add):
-    """Turn a classifier, fitted or not, into JSON; ``add`` stores an array and gives its number."""
+def encode_classifier(classifier, writer):
+    """Turn a classifier, fitted or not, into JSON; ``writer`` stores arrays."""
     if type(classifier) is RejectingClassifier:
-        return _encode_rejecting(classifier, add)
+        return _encode_rejecting(classifier, writer)
     if type(classifier) not in MACHINES.values():
         raise ModelFileError(
             f"classifier is of type {type(classifier).__name__}; a model file takes "
@@ -42,8 +42,8 @@ def encode_classifier(classifier, add):
         _checked(classifier, parameters, state)
     return {
         "class": type(classifier).__name__,
-        "parameters": {n: encode(v, add, f"{n}=") for n, v in parameters.items()},
-        "fitted": _encode_state(state, add) if state else None,
+        "parameters": {n: encode(v, writer, f"{n}=") for n, v in parameters.items()},
+        "fitted": _encode_state(state, writer) if state else None,
     }
 
 
@@ -53,9 +53,9 @@ def _parts(classifier):
     return {name: state.pop(name) for name in parameter_names(type(classifier))}, state
 
 
-def _encode_state(state, add):
+def _encode_state(state, writer):
     return {
-        name: encode_labels(value, name) if name == "classes_" else encode(value, add, name)
+        name: (encode_labels if name == "classes_" else encode)(value, writer, name)
         for name, value in state.items()
     }
 
@@ -70,7 +70,7 @@ def _check_kernel(kernel):
         )
 
 
-def _encode_rejecting(classifier, add):
+def _encode_rejecting(classifier, writer):
     parameters, state = _parts(classifier)
     inner = state.pop("estimator_", None)
     if callable(parameters["confidence"]):
@@ -84,12 +84,12 @@ def _encode_rejecting(classifier, add):
     estimator = parameters.pop("estimator")
     node = {
         "class": "RejectingClassifier",
-        "parameters": {n: encode(v, add, f"{n}=") for n, v in parameters.items()},
-        "estimator": encode_classifier(estimator, add),
-        "fitted": _encode_state(state, add) if state else None,
+        "parameters": {n: encode(v, writer, f"{n}=") for n, v in parameters.items()},
+        "estimator": encode_classifier(estimator, writer),
+        "fitted": _encode_state(state, writer) if state else None,
     }
     if inner is not None:
-        node["estimator_"] = SAME if inner is estimator else encode_classifier(inner, add)
+        node["estimator_"] = SAME if inner is estimator else encode_classifier(inner, writer)
     return node
 
 
@@ -126,29 +126,29 @@ def _check_parameters(classifier):
             check_parameters(classifier._checked_parameters())
             if classifier.degree > MAX_DEGREE:
                 raise ValueError(f"degree={classifier.degree} is above {MAX_DEGREE}; lower it.")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"parameters: {one_line(error)}") from error
 
 
 # ---------------------------------------------------------------------- back
 
 
-def decode_classifier(node, array):
-    """Build a classifier from JSON; ``array`` gives the array of a number."""
+def decode_classifier(node, reader):
+    """Build a classifier from JSON; ``reader`` gives its arrays."""
     if not isinstance(node, dict):
         raise ModelFileError(f"the classifier is {shown(node)}.")
     if node.get("class") == "RejectingClassifier":
-        return _decode_rejecting(node, array)
+        return _decode_rejecting(node, reader)
     _check_keys(node, {"class", "parameters", "fitted"})
     if not isinstance(node["class"], str) or node["class"] not in MACHINES:
         raise ModelFileError(f"class {shown(node['class'])} is none of {sorted(MACHINES)}.")
     kind = MACHINES[node["class"]]
-    parameters = _decode_parameters(kind, node["parameters"], array)
+    parameters = _decode_parameters(kind, node["parameters"], reader)
     _check_kernel(parameters["kernel"])
     classifier = kind(**parameters)
     _check_parameters(classifier)
     if node["fitted"] is not None:
-        state = _decode_names(node["fitted"], array)
+        state = _decode_names(node["fitted"], reader)
         check_fitted(state, classifier.kernel, onion=kind is OnionClassifier)
         classifier.__dict__.update(state)
         classifier._support_ = {"X": _laid_out(classifier), **state["_support_"]}
@@ -162,36 +162,36 @@ def _check_precision(classifier):
             raise ModelFileError(f"_support_.{name} has dtype {value.dtype}, not that of points.")
 
 
-def _decode_rejecting(node, array):
+def _decode_rejecting(node, reader):
     keys = {"class", "parameters", "estimator", "fitted"}
     _check_keys(node, keys | {"estimator_"} if node.get("fitted") is not None else keys)
-    estimator = decode_classifier(node["estimator"], array)
-    parameters = _decode_parameters(RejectingClassifier, node["parameters"], array, "estimator")
+    estimator = decode_classifier(node["estimator"], reader)
+    parameters = _decode_parameters(RejectingClassifier, node["parameters"], reader, "estimator")
     classifier = RejectingClassifier(estimator, **parameters)
     _check_parameters(classifier)
     if node["fitted"] is not None:
         again = node["estimator_"] == SAME
-        inner = estimator if again else decode_classifier(node["estimator_"], array)
+        inner = estimator if again else decode_classifier(node["estimator_"], reader)
         if not hasattr(inner, "classes_"):
             raise ModelFileError("the classifier inside is not fitted.")
-        state = _decode_names(node["fitted"], array)
+        state = _decode_names(node["fitted"], reader)
         check_rejecting(state, vars(inner))
         classifier.__dict__.update(state, estimator_=inner)
         classifier._predicted_dtype()
     return classifier
 
 
-def _decode_parameters(kind, node, array, *but):
+def _decode_parameters(kind, node, reader, *but):
     wanted = {name for name in parameter_names(kind) if name not in but}
     if not isinstance(node, dict) or node.keys() != wanted:
         raise ModelFileError(f"parameters are not those of {kind.__name__}: {shown(node)}.")
-    return _decode_names(node, array)
+    return _decode_names(node, reader)
 
 
-def _decode_names(node, array):
+def _decode_names(node, reader):
     if not isinstance(node, dict):
         raise ModelFileError(f"attributes are {shown(node)}.")
-    return {name: decode(value, array) for name, value in node.items()}
+    return {name: decode(value, reader) for name, value in node.items()}
 
 
 def _check_keys(node, keys):

@@ -32,6 +32,7 @@ class Plain(NamedTuple):
 
     types: tuple
     least: float | None = None
+    below: float | None = None
     finite: bool = True
     choices: tuple = ()
     needed: bool = True
@@ -47,7 +48,7 @@ FITTED = {
     "_class_share_": Array("c"),
     "_class_noise_": Array("c"),
     "label_noise_": Plain((float, np.ndarray)),
-    "_noise_": Plain(NUMBER, least=0),
+    "_noise_": Plain(NUMBER, least=0, below=1),
     "inference_": Plain((str,), choices=("perceptron", "billiard", "gibbs", "ep", "onion")),
     "inference_reason_": Plain((str,)),
     "_decision_": Plain((str,), choices=DECISIONS),
@@ -64,7 +65,7 @@ FITTED = {
     "bayes_point_error_": Array("m", finite=False),
     "diagnostics_": Plain((dict,)),
     "_whitener_": Array("*p", needed=False),
-    "_kappa_": Plain(NUMBER, finite=False),
+    "_kappa_": Plain(NUMBER, least=0, finite=False),  # NaN where votes do not use it
     "_gaussian_": Plain((dict,), needed=False),
     "_label_proba_": Array("nc", finite=False, needed=False),
     "_used_": Array("u", kinds=WHOLE, below="p"),
@@ -76,7 +77,7 @@ FITTED = {
 OPTIONAL = {
     "feature_names_in_": Array("f", kinds="O"),
     "_chosen_noise_": Array("c"),
-    "log_evidence_": Plain(NUMBER, finite=False),
+    "log_evidence_": Plain(NUMBER),
     "_label_": Array("n", kinds=WHOLE, below="c"),
     "_mean_diagonal_": Plain(NUMBER),
 }

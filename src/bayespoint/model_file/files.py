@@ -1,5 +1,6 @@
 """Saving, loading and describing model files."""
 
+import errno
 import json
 import os
 import secrets
@@ -18,6 +19,7 @@ from bayespoint.model_file.estimators import decode_classifier, encode_classifie
 from bayespoint.model_file.layout import JSON_NAME, check_sizes
 from bayespoint.model_file.reading import Reader
 from bayespoint.model_file.writing import Writer, strict_json
+from bayespoint.tables import printable
 
 FORMAT = "bayespoint model"
 SCHEMA = 1
@@ -25,6 +27,14 @@ SCHEMA = 1
 # From the document of a version to that of the next one, for every version before this one. A new
 # version adds its function here, and a stored file of the old one to the tests.
 UPGRADES: dict[int, Callable[[dict], dict]] = {}
+
+# Characters of a folder's name in messages, and bytes of a file's name in that of its temporary
+# one: file systems take 255.
+SHOWN_FOLDER = 200
+KEPT_NAME = 100
+
+# What file systems say that cannot bring a folder to the disk.
+_NO_SYNC = (errno.EINVAL, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 _KEYS = {"format", "schema", "bayespoint", "classifier", "encoder", "about"}
 
@@ -98,7 +108,7 @@ def save(path, classifier, *, encoder=None, about=None):
         state = _plain_json("encoder", encoder.to_state())
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        raise ModelFileError(f"{os.fspath(path)}: not a plain file; give another name.")
+        raise ModelFileError(f"{_shown_path(path)}: not a plain file; give another name.")
     with replacing(target) as stream:
         for deflate in (True, False):  # zeros that shrink too well are stored as they are
             stream.seek(0)
@@ -110,7 +120,7 @@ def save(path, classifier, *, encoder=None, about=None):
 def _write(stream, classifier, encoder, about, deflate):
     """Write a file, and say whether it keeps to the caps of reading."""
     with Writer(stream, deflate=deflate) as writer:
-        node = encode_classifier(classifier, writer.add)
+        node = encode_classifier(classifier, writer)
         writer.finish(
             {
                 "format": FORMAT, "schema": SCHEMA, "bayespoint": _version(), "classifier": node,
@@ -163,7 +173,7 @@ def load(path):
     """
     with _opened(path) as reader:
         document = _current(reader.document)
-        classifier = decode_classifier(document["classifier"], reader.array)
+        classifier = decode_classifier(document["classifier"], reader)
         check_is_fitted(classifier)
         reader.finish()
         encoder = None
@@ -240,7 +250,7 @@ def _current(document):
 @contextmanager
 def _opened(path):
     """Open a file, and turn whatever goes wrong with it into one error of one line."""
-    name = os.fspath(path)
+    name = _shown_path(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ModelFileError(f"{name}: not a plain file.")
     try:
@@ -253,17 +263,39 @@ def _opened(path):
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from None
     except Exception as error:  # a hostile file may fail anywhere in zip, JSON or NumPy
+        # That of the system alone: its error names the file once more.
+        text = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelFileError(
-            f"{name}: damaged, or not a model: {type(error).__name__}: {one_line(error)}"
+            f"{name}: damaged, or not a model: {type(error).__name__}: {one_line(text)}"
         ) from error
+
+
+def _shown_path(path):
+    """Path for messages, safe to print; a long name is cut as it is everywhere."""
+    path = Path(os.fsdecode(path))
+    name = printable(path.name)
+    return name if path.parent == Path() else str(Path(printable(path.parent, SHOWN_FOLDER), name))
 
 
 @contextmanager
 def replacing(target):
-    """Give a new file beside the target; it takes the target's place once it is on disk."""
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    """Give a new file beside the target; it takes the target's place once it is on disk.
+
+    A file that is there keeps its rights. What is there and no plain file, such as a folder, a pipe
+    or a device, is refused.
+    """
+    mode = _mode_of(target)
+    start = target.name.encode("utf-8", "ignore")[:KEPT_NAME].decode("utf-8", "ignore")
+    temporary = target.with_name(f".{start}.{secrets.token_hex(8)}.tmp")
+
+    def opener(name, flags):  # from the start for no one who may not read the file it replaces
+        return os.open(name, flags, 0o666 if mode is None else mode)
+
     try:
-        with open(temporary, "xb+") as stream:
+        with open(temporary, "xb+", opener=opener) as stream:
+            if mode is not None and hasattr(os, "fchmod"):
+                with suppress(OSError):  # a file system without rights
+                    os.fchmod(stream.fileno(), mode)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -275,15 +307,31 @@ def replacing(target):
     _sync_folder(target.parent)
 
 
+def _mode_of(target):
+    """Rights of the file at a path, or None where there is none; refuse what is not a file."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        reason = "not a plain file; give another name"
+        raise FileExistsError(errno.EEXIST, reason, os.fspath(target))
+    return mode & 0o777
+
+
 def _sync_folder(folder):
-    """Make a new name last; where folders cannot be opened (Windows), the system does."""
+    """Make a new name last; where folders cannot be opened or synchronised, the system does."""
     if os.name == "nt":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:  # the file has its name already
+        if error.errno not in _NO_SYNC:
+            raise
 
 
 def _plain_json(name, value):

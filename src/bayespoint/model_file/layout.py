@@ -16,6 +16,10 @@ MAX_BYTES = 8 * 2**30
 # it takes up to forty times the memory.
 MAX_JSON_BYTES = 32 * 2**20
 
+# What is made from the JSON beside what stands there: room for the longest text in every entry of
+# an array, random states, lists. 3,000 labels of 200 characters take 2.4 MB.
+MAX_MADE_BYTES = 64 * 2**20
+
 # Three arrays a class for the draws of perceptrons: room for 3,000 classes.
 MAX_ARRAYS = 10_000
 MAX_DIRECTORY_BYTES = 128 * MAX_ARRAYS
@@ -35,6 +39,21 @@ CHUNK_BYTES = 2**20
 DTYPES = (
     "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8",
 )  # fmt: skip
+
+
+class Budget:
+    """Counts the bytes that values in the JSON take once they are made, over the whole file."""
+
+    def __init__(self):
+        self._spent = 0
+
+    def spend(self, n_bytes):
+        """Refuse a value that takes more than is left, before it is made."""
+        self._spent += n_bytes
+        if self._spent > MAX_MADE_BYTES:
+            raise ModelFileError(
+                f"labels, names and settings would take more than {MAX_MADE_BYTES} bytes of memory."
+            )
 
 
 def npy_header(dtype, order, shape):

@@ -5,6 +5,7 @@ overlaps and ratios before anything is read; arrays must have exactly the bytes 
 in ``model.json`` give, so that no header of a file is ever parsed; every array has its hash.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -25,6 +26,7 @@ from bayespoint.model_file.layout import (
     MAX_AXES,
     MAX_BYTES,
     MAX_DIRECTORY_BYTES,
+    Budget,
     check_sizes,
     npy_header,
 )
@@ -40,6 +42,7 @@ class Reader:
 
     def __init__(self, stream):
         self.size = stream.seek(0, 2)
+        self.budget = Budget()
         n_members, directory = _end_of(stream, self.size)
         self._zip = zipfile.ZipFile(stream)
         self.members = self._zip.infolist()
@@ -54,8 +57,11 @@ class Reader:
         self._arrays: dict = {}
 
     def _json(self):
-        with self._zip.open(JSON_NAME) as member:
-            text = member.read()
+        size = self._zip.getinfo(JSON_NAME).file_size
+        with self._open(JSON_NAME) as member:
+            text = member.read(size + 1)
+        if len(text) != size:
+            raise ModelFileError(f"{JSON_NAME} has not the {size} bytes announced.")
         try:
             document = json.loads(
                 text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite,
@@ -66,6 +72,12 @@ class Reader:
         if not isinstance(document, dict):
             raise ModelFileError(f"{JSON_NAME} is not a JSON object.")
         return document
+
+    def _open(self, name):
+        """Open a member to read one byte more than announced, so that a longer one is seen."""
+        info = copy.copy(self._zip.getinfo(name))
+        info.file_size += 1
+        return self._zip.open(info)
 
     def _check_records(self):
         names = {member.filename: member.file_size for member in self.members}
@@ -97,7 +109,7 @@ class Reader:
         header = npy_header(dtype.str, order, shape)
         array = np.empty(shape[::-1] if order == "F" else shape, dtype)
         data, found = array.reshape(-1).view(np.uint8), hashlib.sha256()
-        with self._zip.open(name) as member:
+        with self._open(name) as member:
             if member.read(len(header)) != header:
                 raise ModelFileError(f"{name} has not the header of its dtype and shape.")
             found.update(header)
@@ -109,6 +121,8 @@ class Reader:
                 data[start : start + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 found.update(chunk)
                 start += len(chunk)
+            if member.read(1):
+                raise ModelFileError(f"{name} has more bytes than announced.")
         if found.hexdigest() != digest:
             raise ModelFileError(f"{name} is damaged: its SHA-256 is not the one noted for it.")
         if dtype.kind == "b" and data.max(initial=0) > 1:

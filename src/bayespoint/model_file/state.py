@@ -4,6 +4,8 @@ Before a model is saved, and after it is loaded. Prediction indexes arrays by ea
 some to compiled loops, so that shapes must agree and indices lie in range.
 """
 
+import sys
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -149,10 +151,14 @@ def _check_plain(name, value, entry, sizes):  # noqa: ARG001
         raise ModelFileError(f"{name} is {shown(value)}, of type {type(value).__name__}.")
     if entry.choices and value not in entry.choices:
         raise ModelFileError(f"{name} is {shown(value)}; it must be one of {entry.choices}.")
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ModelFileError(f"{name} is {shown(value)}, too large for a number.")
     if is_number and entry.finite and not np.isfinite(value):
         raise ModelFileError(f"{name} is {value}; it must be finite.")
     if is_number and entry.least is not None and value < entry.least:
         raise ModelFileError(f"{name} is {value}; it must be at least {entry.least}.")
+    if is_number and entry.below is not None and value >= entry.below:
+        raise ModelFileError(f"{name} is {value}; it must be below {entry.below}.")
 
 
 def _check_labels(state):
@@ -208,6 +214,9 @@ def _check_decision(state, sizes):
         raise ModelFileError(f"decision {decision!r} needs all points and their whitener.")
     if decision == "calibrated" and state["_gaussian_"] is None:
         raise ModelFileError("decision 'calibrated' needs a Gaussian posterior.")
+    kappa, unused = state["_kappa_"], decision in ("vote", "span_vote")
+    if not np.isfinite(kappa) and not (unused and np.isnan(kappa)):
+        raise ModelFileError(f"_kappa_ is {kappa}; decision {decision!r} needs a finite one.")
     if state["_label_proba_"] is not None and "_label_" not in state:
         raise ModelFileError("_label_proba_ is there without the labels, _label_.")
 

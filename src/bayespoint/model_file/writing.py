@@ -15,6 +15,7 @@ from bayespoint.model_file.layout import (
     JSON_NAME,
     MAX_ARRAYS,
     MAX_JSON_BYTES,
+    Budget,
     npy_header,
 )
 
@@ -32,6 +33,7 @@ class Writer:
     def __init__(self, stream, *, deflate=True):
         self._zip = zipfile.ZipFile(stream, "w", compresslevel=LEVEL)
         self._deflate = deflate
+        self.budget = Budget()
         self._number: dict = {}  # of each array, by its id
         self._kept: list = []  # so that no id is used again
         self._records: list = []

@@ -10,6 +10,7 @@ import numpy as np
 from bayespoint.tables.table import (
     MAX_CELLS,
     MAX_COLUMNS,
+    MissingPackageError,
     Table,
     TableError,
     check_names,
@@ -27,6 +28,9 @@ NUMBER_KINDS, TEXT_KINDS = "biuf", "U"
 MAX_CHARACTERS = 10_000
 # Arrays of an NPZ file: X and columns by name.
 MAX_MEMBERS = MAX_COLUMNS
+
+# Characters of a cell, as many as the csv module takes.
+MAX_CELL_TEXT = 131_072
 
 
 def array_of(data, what, *, kinds=NUMBER_KINDS):
@@ -197,7 +201,7 @@ def read_parquet(data, *, text=()):
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise TableError(
+        raise MissingPackageError(
             "Parquet files need the package pyarrow: pip install 'bayespoint[parquet]'"
         ) from None
     try:
@@ -206,12 +210,15 @@ def read_parquet(data, *, text=()):
         check_names(names)
         check_size(file.metadata.num_rows, len(names))
         _check_types(pyarrow.types, file.schema_arrow)
+        # Text comes as a dictionary: a long one that all rows share is there once.
+        words = [f.name for f in file.schema_arrow if _is_text(pyarrow.types, f.type)]
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=words)
         found = file.read(use_threads=False)
         columns = tuple(
             _arrow_column(found.column(i), name in text, pyarrow.types)
             for i, name in enumerate(names)
         )
-    except TableError:
+    except (TableError, MemoryError):
         raise
     except Exception as error:  # whatever Arrow raises on broken bytes
         message = printable(str(error), 200)
@@ -219,11 +226,27 @@ def read_parquet(data, *, text=()):
     return checked(Table(names, columns))
 
 
+def _shared_words(column):
+    """Cells of a dictionary column; equal ones are one object, however long and many they are."""
+    cells: list = []
+    for chunk in column.chunks:
+        words = [None if w is None else w.strip() for w in chunk.dictionary.to_pylist()]
+        longest = max((len(word) for word in words if word is not None), default=0)
+        if longest > MAX_CELL_TEXT:
+            raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters.")
+        cells += [None if i is None else words[i] for i in chunk.indices.to_pylist()]
+    return cells
+
+
+def _is_text(types, kind):
+    return types.is_string(kind) or types.is_large_string(kind)
+
+
 def _check_types(types, schema):
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-        if not (numeric or types.is_string(kind) or types.is_large_string(kind)):
+        if not (numeric or _is_text(types, kind)):
             raise TableError(
                 f"column '{printable(field.name)}' is of type {printable(str(kind))}; columns of "
                 f"numbers, truth values and text are taken: leave it out of the file, or change it."
@@ -231,10 +254,12 @@ def _check_types(types, schema):
 
 
 def _arrow_column(column, as_words, types):
+    if types.is_dictionary(column.type) and _is_text(types, column.type.value_type):
+        return _numbers_or_text(clean_text(_shared_words(column)), as_words)
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if types.is_string(kind) or types.is_large_string(kind):
+    if _is_text(types, kind):
         return _numbers_or_text(clean_text(column.to_pylist()), as_words)
     if as_words and not types.is_floating(kind):
         return clean_text([None if v is None else str(v) for v in column.to_pylist()])

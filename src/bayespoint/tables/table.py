@@ -13,6 +13,7 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 # scripts as well.
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 
 # Cells of a table: as numbers 1.6 GB, and a classifier needs some copies.
 MAX_CELLS = 200_000_000
@@ -29,6 +30,10 @@ EXACT = 2.0**53
 
 class TableError(ValueError):
     """Data that cannot be used; the message says where and what to do, and is safe to print."""
+
+
+class MissingPackageError(TableError):
+    """A file of a kind that needs a package which is not installed."""
 
 
 def printable(text, limit=SHOWN_CHARACTERS):
@@ -201,8 +206,9 @@ def check_names(names):
     empty = [str(i + 1) for i, name in enumerate(names) if not name.strip()]
     if empty:
         more = f" and {len(empty) - SHOWN_NAMES:,} more" if len(empty) > SHOWN_NAMES else ""
+        which = f"columns {', '.join(empty[:SHOWN_NAMES])}{more} have"
         raise TableError(
-            f"columns {', '.join(empty[:SHOWN_NAMES])}{more} have no name: give every column one."
+            f"{which if empty[1:] else f'column {empty[0]} has'} no name: give every column one."
         )
     if len(set(names)) < len(names):
         seen: set[str] = set()

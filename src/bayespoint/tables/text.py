@@ -11,6 +11,7 @@ from bayespoint.tables.table import (
     DECIMAL_COMMA,
     MAX_COLUMNS,
     MISSING,
+    THOUSANDS,
     Table,
     TableError,
     check_names,
@@ -68,7 +69,8 @@ def read_csv(data, *, text=(), delimiter=None, header=True):
     names = _names(records, header)
     if not header:
         records = _records(content, delimiter)
-    always = frozenset(i for i, name in enumerate(names) if name in set(text))
+    text = frozenset(text)
+    always = frozenset(i for i, name in enumerate(names) if name in text)
     plain = content.isascii() and "_" not in content
     blocks: list[list[np.ndarray]] = []
     lines: list[int] = []
@@ -159,9 +161,14 @@ def _ragged(line, cells, n_columns, empty):
     if empty is not None:
         raise TableError(f"line {empty} is empty, and data follow: take it out.")
     if len(cells) != n_columns:
-        hint = " (a comma inside a cell? Put the cell in quotes)" if len(cells) > n_columns else ""
+        hint = (
+            "a comma inside a cell? Put the cell in quotes" if len(cells) > n_columns
+            else "where a value is not known, leave the cell empty, but keep its delimiter"
+        )  # fmt: skip
+        cell_s = f"{len(cells):,} cell{'s' * (len(cells) > 1)}"
+        there_are = f"there {'are' if n_columns > 1 else 'is'} {n_columns:,}"
         raise TableError(
-            f"line {line} has {len(cells):,} cells where there are {n_columns:,} columns{hint}."
+            f"line {line} has {cell_s} where {there_are} column{'s' * (n_columns > 1)} ({hint})."
         )
     return None
 
@@ -225,7 +232,9 @@ def _read_again(content, delimiter, header, mixed, blocks):
 
 
 def comma_hint(text):
-    """Advice, where a cell looks like a number with a decimal comma."""
+    """Advice, where a cell looks like a number with commas."""
+    if THOUSANDS.fullmatch(text.strip()):
+        return " Write numbers without thousands separators."
     return " Write numbers with a decimal point." if DECIMAL_COMMA.fullmatch(text.strip()) else ""
 
 
@@ -249,7 +258,8 @@ def read_svmlight(data, *, text=()):
         for index, value in features.items():
             X[place[index], row] = value
     columns = [np.array(labels, dtype=np.float64), *X]
-    columns = [as_text(c) if n in set(text) else c for n, c in zip(names, columns, strict=True)]
+    text = frozenset(text)
+    columns = [as_text(c) if n in text else c for n, c in zip(names, columns, strict=True)]
     return checked(Table(names, tuple(columns), np.array(lines, dtype=np.int64), fill=0.0))
 
 
