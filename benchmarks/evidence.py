@@ -32,8 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from bayespoint import BayesPointClassifier, VersionSpace, inference, onion
 from bayespoint.evidence import log_evidence
-from bayespoint.reproduction.jmlr_table_1 import split_of
-from bayespoint.reproduction.tools import stderr
+from bayespoint.reproduction.tools import split_of, stderr
 
 # Set and gamma = 1 / (2 sigma²): sigma as in JMLR table 1 for sonar and banana.
 WIDTHS = (("sonar", 0.5), ("heart", 0.05), ("heart", 0.1))

@@ -39,9 +39,9 @@ from bayespoint.displays.style import (
     VERMILION,
     pyplot,
 )
-from bayespoint.reproduction.jmlr_table_1 import SOFTNESS, TABLE_1, split_of
+from bayespoint.reproduction.jmlr_table_1 import SOFTNESS, TABLE_1
 from bayespoint.reproduction.rm_kernel import flipper, sonar_angle, with_bias, wrong
-from bayespoint.reproduction.tools import stderr
+from bayespoint.reproduction.tools import split_of, stderr
 from bayespoint.reproduction.toys import Polygon
 
 BOUNCES = 3000

@@ -14,11 +14,11 @@ from bayespoint.cli import reproduce
 from bayespoint.cli.app import app
 from bayespoint.displays.style import pyplot
 from bayespoint.reproduction import folder
-from bayespoint.reproduction.item import Claim, Quantity, Run, overall
+from bayespoint.reproduction.item import BY_CONSTRUCTION, Claim, Quantity, Run, overall
 
 DOCS = Path(__file__).parents[1] / "docs" / "reproduction"
 
-# Mathematics of the papers in the order of the issue that asked for them.
+# Tables, figures and statements of the papers, in the order of each paper.
 WANTED = {
     "LSB": ["figure 1", "figure 2", "question"],
     "JMLR": ["figure 2", *(f"figure {k}" for k in (5, 6, 7, 8, 9, 10, 12)), "table 1"],
@@ -64,6 +64,23 @@ def test_a_tolerance_adds_to_chance():
     assert "within 0.04" in replace(row, tolerance=0.04).cells()[1]
 
 
+def test_a_tolerance_may_have_one_side():
+    row = Quantity("x", 100.0, 102.0, measured_error=0.1, tolerance=(0.0, 2.5), better=None)
+    assert row.verdict == "reproduced"
+    assert replace(row, measured=98.0).verdict == "not reproduced"
+    assert replace(row, measured=99.9).verdict == "reproduced"  # chance has two
+    assert replace(row, measured=98.0, tolerance=(2.5, 0.0)).verdict == "reproduced"
+    assert replace(row, tolerance=(2.5, 0.0)).verdict == "not reproduced"
+    assert "within 0 below and 2.5 above" in row.cells()[1]
+
+
+@pytest.mark.parametrize("error", ["published_error", "measured_error"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_without_a_standard_error_nothing_is_reproduced(error, value):
+    for measured in (0.5, 1.0, 1.5):
+        assert Quantity("x", 1.0, measured, **{error: value}).verdict == "not reproduced"
+
+
 def test_without_errors_numbers_must_be_equal():
     assert Quantity("x", 3, 3).verdict == "reproduced"
     assert Quantity("x", 3, 4).verdict == "not reproduced"
@@ -75,6 +92,18 @@ def test_an_item_is_as_good_as_its_worst_row():
     assert overall([good, good]) == "reproduced"
     assert overall([good, better]) == "better"
     assert overall([good, better, bad]) == "not reproduced"
+
+
+def test_what_holds_by_construction_does_not_count():
+    sure, bad = Claim("a", True, "", by_construction=True), Claim("b", False, "")
+    assert sure.verdict == BY_CONSTRUCTION
+    assert replace(sure, holds=False).verdict == "not reproduced"  # a mistake of ours
+    assert overall([sure, Claim("c", True, "")]) == "reproduced"
+    rows = [{"verdict": row.verdict} for row in (sure, sure, bad, Claim("c", True, ""))]
+    record = {"verdict": overall([sure, bad]), "rows": rows}
+    assert folder.share([record]) == (
+        "Reproduced: 0 of 1 items (0%); 1 of 2 numbers and statements (50%)."
+    )
 
 
 def test_errors_are_printed():
@@ -128,6 +157,21 @@ def test_items_say_what_they_do(name):
         assert len(text.strip()) > 10
     assert "\n" not in item.title
     assert len(item.title) < 90
+
+
+@pytest.mark.parametrize("name", reproduction.NAMES)
+def test_thoughts_quote_the_stored_numbers(name):
+    record = json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
+    text = reproduction.load(name).why(record["data"])
+    assert len(text) > 100
+    assert "{" not in text
+    assert "nan" not in re.findall(r"\w+", text)
+
+
+def test_titles_keep_their_capitals():
+    page = (DOCS / folder.PAGE).read_text(encoding="utf-8")
+    assert "### Figure 2: MNIST by ten" in page
+    assert "### Breast cancer: Wisconsin" in page
 
 
 def test_unknown_items_are_named():
@@ -234,6 +278,47 @@ def test_verdicts_do_not_change_the_exit_status(tmp_path, monkeypatch):
     result = run("jmlr-figure-12", "--output", tmp_path)
     assert result.exit_code == 0
     assert "not reproduced" in result.output
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_item(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "run_item", None)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for output in (tmp_path / "file", tmp_path / "file" / "new"):
+        result = run("jmlr-figure-12", "--quick", "--output", output)
+        assert result.exit_code == 2
+        assert "cannot write" in no_colour(result.output)
+        assert "Traceback" not in result.output
+    result = run("jmlr-figure-12", "--redraw", "--output", tmp_path / "none")
+    assert result.exit_code == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_small_runs_do_not_replace_full_ones(tmp_path):
+    assert run("jmlr-figure-12", "--output", tmp_path).exit_code == 0
+    before = (tmp_path / "jmlr-figure-12.json").read_text(encoding="utf-8")
+    result = run("jmlr-figure-12", "--quick", "--output", tmp_path)
+    assert result.exit_code == 2
+    assert "another" in no_colour(result.output)
+    assert (tmp_path / "jmlr-figure-12.json").read_text(encoding="utf-8") == before
+    # Other items, and the same as a small run of before, may go there.
+    assert run("rm-figure-18.1", "--quick", "--output", tmp_path).exit_code == 0
+    assert run("rm-figure-18.1", "--quick", "--output", tmp_path).exit_code == 0
+
+
+def test_interrupted_runs_keep_what_is_done(tmp_path, monkeypatch):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    item = reproduction.load("jmlr-figure-12")
+    items = {"jmlr-figure-12": item, "jmlr-figure-5": replace(item, measure=stop)}
+    monkeypatch.setattr(folder, "load", items.__getitem__)
+    result = run("jmlr-figure-12", "jmlr-figure-5", "--quick", "--output", tmp_path)
+    assert result.exit_code == 130
+    assert "items done: jmlr-figure-12" in no_colour(result.output)
+    assert "jmlr-figure-12" in (tmp_path / "index.md").read_text(encoding="utf-8")
+    first = run("jmlr-figure-5", "--quick", "--output", tmp_path / "empty")
+    assert first.exit_code == 130
+    assert "items done: none" in no_colour(first.output)
 
 
 @pytest.mark.parametrize("arguments", [("jmlr-figure-1",), (), ("--seed", "-1", "all")])

@@ -9,7 +9,7 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from bayespoint.reproduction import folder, kgs_figure_1, kgs_figure_3, kgs_figure_4, noisy_sphere
-from bayespoint.reproduction.item import NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
 
 
 def verdicts(rows):
@@ -134,6 +134,7 @@ def test_figure_1(tmp_path):
     assert len(rows) == 4
     few, many = (data[str(m)] for m in (kgs_figure_1.FEW, kgs_figure_1.MANY))
     assert few["most_clean"] == 1  # a theorem
+    assert rows[1].verdict == BY_CONSTRUCTION
     for m in (few, many):
         counts = np.array([row.split() for row in m["errors"]], dtype=int)
         assert counts.shape == (kgs_figure_1.ROWS, kgs_figure_1.COLUMNS)
@@ -154,6 +155,7 @@ def test_figure_3(tmp_path):
     item = kgs_figure_3.ITEM
     data, rows = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)
     assert len(rows) == len(kgs_figure_3.RATES) - 1
+    assert [row.by_construction for row in rows] == [True, False, False]
     assert data["diversity"][0] == data["check_diversity"][0] == 0  # no errors, no difference
     assert all(len(grids) == kgs_figure_3.DRAWS for grids in data["grids"])
     flat = data | {"step": [0.1] * 3, "step_error": [0.1] * 3}

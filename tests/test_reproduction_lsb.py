@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import ks_2samp, kstest
 
 from bayespoint import VersionSpace, datasets, inference
 from bayespoint.reproduction import (
@@ -168,10 +168,28 @@ def test_figure_1_tells_shift_and_shape_apart():
 
 
 def test_smoothed_counts_are_uniform_within_a_count():
-    values = lsb_figure_1.smoothed([0, 500, 0, 500])
+    values = lsb_figure_1.smoothed([0, 500, 0, 500], np.random.default_rng(0))
     assert len(values) == 1000
-    assert kstest(values[:500], "uniform", (0.5, 1)).statistic < 0.01
+    assert kstest(values[:500], "uniform", (0.5, 1)).pvalue > 0.01
     np.testing.assert_array_equal(np.round(values), lsb_figure_1.samples([0, 500, 0, 500]))
+
+
+def test_distances_are_those_of_kolmogorov_and_smirnov():
+    rng = np.random.default_rng(9)
+    a, b = rng.normal(2, 3, 40), rng.exponential(1, 60)
+    expected = ks_2samp(lsb_figure_1.standardised(a), lsb_figure_1.standardised(b)).statistic
+    found = lsb_figure_1.distances(np.concatenate([a, b])[None], 40)
+    assert found == pytest.approx([expected])
+
+
+def test_matched_samples_of_one_law_are_rejected_about_as_often_as_said(monkeypatch):
+    monkeypatch.setattr(lsb_figure_1, "N_PERMUTATIONS", 99)
+    rng, rejected = np.random.default_rng(10), 0
+    for _ in range(200):
+        counts = [np.bincount(draws) for draws in rng.poisson(7, (2, 300))]
+        smoothed = [lsb_figure_1.smoothed(count, rng) for count in counts]
+        rejected += lsb_figure_1.shape_rejects(*smoothed, 300, 300, rng)
+    assert 1 <= rejected <= 20  # 5 % are 10
 
 
 def test_subset_counts_every_draw():

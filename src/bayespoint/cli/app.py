@@ -339,7 +339,9 @@ def reproduce(
     output: Annotated[
         Path, typer.Option(help="Folder for numbers (JSON), pictures and the page.")
     ] = Path("bayespoint-reproduction"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is random.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all that is random, fixed splits apart.")
+    ] = 0,
     n_jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
     redraw: Annotated[
         bool, typer.Option("--redraw", help="Compare and draw again from stored numbers.")

@@ -13,7 +13,7 @@ import numpy as np
 from bayespoint import __version__
 from bayespoint.displays.style import pyplot
 from bayespoint.reproduction import NAMES, load
-from bayespoint.reproduction.item import NOT_REPRODUCED, Run, overall
+from bayespoint.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, Run, overall
 
 PAGE = "index.md"
 DOTS_PER_INCH = 100
@@ -100,10 +100,16 @@ def write_page(folder):
     return path
 
 
+def counted(record):
+    """Return the verdicts of the rows that count: not of those that hold by construction."""
+    verdicts = (row["verdict"] for row in record["rows"])
+    return [verdict for verdict in verdicts if verdict != BY_CONSTRUCTION]
+
+
 def share(records):
     """Say in a sentence how many items and rows are reproduced."""
     items = Counter(record["verdict"] for record in records)
-    rows = Counter(row["verdict"] for record in records for row in record["rows"])
+    rows = Counter(verdict for record in records for verdict in counted(record))
     texts = []
     for kind, counts in (("items", items), ("numbers and statements", rows)):
         fine = counts.total() - counts[NOT_REPRODUCED]
@@ -123,9 +129,8 @@ def page(records):
         "",
         f"Written by `bayespoint reproduce all` ({_size(records)}; version "
         f"{', '.join(sorted({record['version'] for record in records}))}, "
-        f"seed {', '.join(sorted({str(record['seed']) for record in records}))}, "
-        f"{', '.join(map(str, sorted({record['n_jobs'] for record in records})))} processes, "
-        f"{_duration(seconds)}).",
+        f"seed {', '.join(sorted({str(record['seed']) for record in records}))}; the times of the "
+        f"items add up to {_duration(seconds)}).",
         *(["", f"**Small runs**, not as published: {', '.join(quick)}."] if quick else []),
         "",
         "A number is *reproduced* when ours and the published one differ by at most two standard "
@@ -133,16 +138,20 @@ def page(records):
         "mostly); beyond that it is *better* or *not reproduced*. An item fails when one of its "
         "rows does. Numbers after ± are standard errors. Where the paper prints none, its number "
         "has the spread of a single run of ours, if it comes from a single run. Of *lsb-question* "
-        "nothing was published: its rows are hypotheses, and it counts as an item all the same.",
+        "nothing was published: its rows are hypotheses, and it counts as an item all the same. "
+        "Statements that our run could not contradict *hold by construction*: they are shown, and "
+        "count neither for an item nor in the share.",
         "",
-        "| item | what it shows | verdict | rows | seconds |",
-        "|---|---|---|---|---|",
+        "| item | what it shows | verdict | rows | processes | seconds |",
+        "|---|---|---|---|---|---|",
     ]
     for record in records:
-        fine = sum(row["verdict"] != NOT_REPRODUCED for row in record["rows"])
+        verdicts = counted(record)
+        fine = sum(verdict != NOT_REPRODUCED for verdict in verdicts)
         lines.append(
             f"| [{record['name']}](#{_anchor(record['name'])}) | {record['title']} | "
-            f"{record['verdict']} | {fine} of {len(record['rows'])} | {record['seconds']:.0f} |"
+            f"{record['verdict']} | {fine} of {len(verdicts)} | {record['n_jobs']} | "
+            f"{record['seconds']:.0f} |"
         )
     paper = None
     for record in records:
@@ -159,7 +168,7 @@ def _section(item, record):
     lines = [
         "",
         f"({_anchor(item.name)})=",
-        f"### {item.place[0].upper()}{item.place[1:]}: {item.title[0].lower()}{item.title[1:]}",
+        f"### {item.place[0].upper()}{item.place[1:]}: {item.title}",
         "",
         f"**{record['verdict'].capitalize()}.** `bayespoint reproduce {item.name}`",
         "",
@@ -172,8 +181,9 @@ def _section(item, record):
     ]
     lines += [f"| {' | '.join(_escaped(cell) for cell in cells)} |" for cells in record["cells"]]
     lines += ["", f"![{item.alt.strip()}]({item.name}.png)"]
-    if item.thoughts:
-        lines += ["", f"*Why.* {item.thoughts.strip()}"]
+    # Thoughts are about runs as published.
+    if item.thoughts and not record["quick"]:
+        lines += ["", f"*Why.* {item.why(record['data']).strip()}"]
     return lines
 
 

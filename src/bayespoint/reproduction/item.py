@@ -9,6 +9,9 @@ from joblib import Parallel, delayed
 
 REPRODUCED, BETTER, NOT_REPRODUCED = "reproduced", "better", "not reproduced"
 
+# Of a statement that our run could not contradict: it does not count.
+BY_CONSTRUCTION = "holds by construction"
+
 # Differences up to so many standard errors are put down to chance.
 ERRORS = 2.0
 
@@ -28,8 +31,9 @@ class Quantity:
         The numbers.
     published_error, measured_error : float, default=0.0
         Their standard errors. A number that the paper has from one run has the spread of one run.
-    tolerance : float, default=0.0
-        What counts as the same beyond chance: rounding of the printed number, say.
+    tolerance : float or tuple of float, default=0.0
+        What counts as the same beyond chance: rounding of the printed number, say. A pair says how
+        far ours may lie below and above the published one.
     better : {"lower", "higher"} or None
         Which direction counts as better; None where neither does.
     digits : int, default=2
@@ -41,25 +45,37 @@ class Quantity:
     measured: float
     published_error: float = 0.0
     measured_error: float = 0.0
-    tolerance: float = 0.0
+    tolerance: float | tuple[float, float] = 0.0
     better: str | None = "lower"
     digits: int = 2
 
     @property
     def verdict(self):
-        """Whether the numbers agree."""
+        """Whether the numbers agree; those that are not finite, errors too, do not."""
         off = self.measured - self.published
         chance = ERRORS * np.hypot(self.published_error, self.measured_error)
-        if abs(off) <= self.tolerance + chance:
+        if not np.isfinite(off) or not np.isfinite(chance):
+            return NOT_REPRODUCED
+        below, above = self.allowed
+        if -below - chance <= off <= above + chance:
             return REPRODUCED
         gain = {"lower": -off, "higher": off, None: 0.0}[self.better]
         return BETTER if gain > 0 else NOT_REPRODUCED
 
+    @property
+    def allowed(self):
+        """How far ours may lie below and above the published number, beyond chance."""
+        one = self.tolerance
+        return one if isinstance(one, tuple) else (one, one)
+
     def cells(self):
         """Return what a table shows: what, published, ours, verdict."""
         published = _number(self.published, self.published_error, self.digits)
-        if self.tolerance:
-            published += f" (within {self.tolerance:g})"
+        below, above = self.allowed
+        if below != above:
+            published += f" (within {below:g} below and {above:g} above)"
+        elif below:
+            published += f" (within {below:g})"
         return (
             self.what,
             published,
@@ -80,16 +96,22 @@ class Claim:
         Whether it holds in our run.
     seen : str
         What our run shows, in numbers.
+    by_construction : bool, default=False
+        Whether nothing but a mistake in the program could make it fail: a theorem, or a comparison
+        that cannot come out otherwise. Such a row is shown, and counts only if it fails.
     """
 
     what: str
     holds: bool
     seen: str
+    by_construction: bool = False
 
     @property
     def verdict(self):
         """Whether the statement holds."""
-        return REPRODUCED if self.holds else NOT_REPRODUCED
+        if not self.holds:
+            return NOT_REPRODUCED
+        return BY_CONSTRUCTION if self.by_construction else REPRODUCED
 
     def cells(self):
         """Return what a table shows: what, published, ours, verdict."""
@@ -102,7 +124,10 @@ def _number(value, error, digits):
 
 
 def overall(rows):
-    """Return the verdict of an item: that of its worst row, better if one is and none fails."""
+    """Return the verdict of an item: that of its worst row, better if one is and none fails.
+
+    Rows that hold by construction do not count.
+    """
     verdicts = {row.verdict for row in rows}
     for verdict in (NOT_REPRODUCED, BETTER):
         if verdict in verdicts:
@@ -191,8 +216,9 @@ class Item:
         Takes that dict and an empty matplotlib figure.
     alt : str
         What the picture shows, for those who do not see it.
-    thoughts : str
-        What we make of the outcome of the full run; why, where it differs (Markdown).
+    thoughts : str or callable
+        What we make of the outcome of the full run; why, where it differs (Markdown). A callable
+        takes the dict of numbers: what is quoted from it cannot go stale.
     size : tuple of float
         Width and height of the picture in inches.
     """
@@ -206,10 +232,14 @@ class Item:
     compare: Callable[[dict], list]
     draw: Callable[[dict, object], None]
     alt: str
-    thoughts: str = ""
+    thoughts: str | Callable[[dict], str] = ""
     size: tuple[float, float] = (9.0, 4.0)
 
     @property
     def name(self):
         """How the command line calls it."""
         return f"{self.paper}-{self.place}".lower().replace(" ", "-")
+
+    def why(self, data):
+        """Return the thoughts, with the numbers of a run."""
+        return self.thoughts(data) if callable(self.thoughts) else self.thoughts

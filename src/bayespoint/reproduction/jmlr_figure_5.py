@@ -98,6 +98,7 @@ def compare(data):
             rbf["falls"] == 1 and median[-1] < BALL,
             f"it falls throughout in {rbf['falls']:.0%} of {n} problems; {median[-1]:.4f} at "
             f"λ = {large:g} (linear: {linear['ratio'][1][-1]:.4f})",
+            by_construction=True,
         ),
         Claim(
             "added to the diagonal, λ makes a singular Gram matrix one of full rank (linear "
@@ -105,6 +106,7 @@ def compare(data):
             data["linear_rank"] < M and linear["ratio"][2][0] < np.sqrt(1 + 2 * M / small),
             f"rank {data['linear_rank']} of {M} without; with λ = {small:g} all axes are finite, "
             f"upper quartile of the ratio {linear['ratio'][2][0]:.0f}",
+            by_construction=True,
         ),
         Claim(
             "training examples become more and more orthogonal, and equidistant",
@@ -112,6 +114,7 @@ def compare(data):
                  and data["cosine"][-1] < BALL - 1 and data["distances"][-1] < BALL),
             f"largest cosine {data['cosine'][0]:.2f} to {data['cosine'][-1]:.3f}, largest over "
             f"smallest squared distance {data['distances'][0]:.1f} to {data['distances'][-1]:.3f}",
+            by_construction=True,
         ),
     ]  # fmt: skip
 
@@ -169,18 +172,22 @@ the eigenvalues: a pancake for small λ, nearly a ball for large ones.""",
 not name the kernel; we take the one of its other toy problem in two dimensions (figure 7: RBF,
 σ = 1, where all points have length one as the text supposes), and the linear kernel beside it. The
 semi-axes are 1/√(eigenvalue + λ). We scale each ellipsoid to the volume of the unit ball, which
-leaves its shape as it is.""",
+leaves its shape as it is. "Pancake" was one statement at first, longest axis and shape together; it
+was split in two after the first run. That (eigenvalue + λ)/(eigenvalue' + λ) tends to one, that
+G + λI has full rank and that its off-diagonal loses weight holds for all G: these rows do not
+count.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""Ellipsoids of one problem for four values of λ, long and thin at 0.001, round at 100;
 below, the ratio of the longest to the shortest axis falls to one as λ grows, with both kernels.""",
-    thoughts="""All holds but the pancake. As the text has it, an axis is long where an eigenvalue
-is small. Three points in two dimensions have one eigenvalue that is zero (linear kernel) or
-smaller than both others (RBF): one long axis and two short ones, a cigar, in two thirds of the
-problems with RBF and nine in ten with the linear kernel. A pancake is what one gets with axes
-√(eigenvalue + λ), that is, if one draws the unit vectors Σαᵢxᵢ that come from |α| = 1 instead. The
-paper may have drawn those, or may have had one of the problems whose two smaller eigenvalues are
-alike. What the figure is for, the way to the ball, does not depend on it.""",
+    thoughts="""What can fail is that the ellipsoid is far from a ball for small λ, which holds, and
+the pancake, which does not. As the text has it, an axis is long where an eigenvalue is small. Three
+points in two dimensions have one eigenvalue that is zero (linear kernel) or smaller than both
+others (RBF): one long axis and two short ones, a cigar, in two thirds of the problems with RBF and
+nine in ten with the linear kernel. A pancake is what one gets with axes √(eigenvalue + λ), that is,
+if one draws the unit vectors Σαᵢxᵢ that come from |α| = 1 instead. The paper may have drawn those,
+or may have had one of the problems whose two smaller eigenvalues are alike. What the figure is for,
+the way to the ball, does not depend on it.""",
     size=(11.0, 7.0),
 )

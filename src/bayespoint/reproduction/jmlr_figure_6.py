@@ -264,7 +264,7 @@ Bayes point over elongation for all problems.""",
     thoughts="""All statements hold, on average. In a single problem the teacher decides: it is one
 point of version space, and the ball's centre is the nearer one in 45 % of problems, with the
 largest losses where the largest gains are. So the paper's 7.1 points are a lucky but not a rare
-draw (one problem in 26; one in 12 against the SVM on points as they are, which is worse than the
+draw (one problem in 27; one in 12 against the SVM on points as they are, which is worse than the
 ball's centre). The mean gain is half a point, and nearly all of it comes from elongated version
 spaces: a tenth of a point in the rounder quarter, one point in the longest.""",
     size=(13.0, 5.4),

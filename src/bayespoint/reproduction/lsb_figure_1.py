@@ -20,6 +20,9 @@ BURN_IN, BILLIARD_BURN_IN = 20_000, 100
 # Level of the tests in each subset, and that of the number of subsets they may reject in.
 LEVEL, RARE = 0.05, 0.99
 
+# Permutations by which the test after matching is calibrated.
+N_PERMUTATIONS = 499
+
 # Correlation of quantiles from which on a QQ plot looks like a straight line.
 STRAIGHT = 0.99
 
@@ -65,11 +68,10 @@ def samples(histogram):
     return np.repeat(np.arange(len(histogram)), histogram)
 
 
-def smoothed(histogram):
-    """Return the same with equal numbers spread evenly over ± 1/2, so that none are equal."""
-    return np.concatenate([
-        k - 0.5 + (np.arange(n) + 0.5) / n for k, n in enumerate(histogram) if n
-    ])  # fmt: skip
+def smoothed(histogram, rng):
+    """Return the same with equal numbers spread at random over ± 1/2, so that none are equal."""
+    values = samples(histogram)
+    return values + rng.uniform(-0.5, 0.5, len(values))
 
 
 def ks_rejects(a, b, n_a, n_b):
@@ -79,19 +81,46 @@ def ks_rejects(a, b, n_a, n_b):
 
 
 def standardised(values):
-    """Return values less their mean, by their standard deviation."""
-    return (values - values.mean()) / values.std()
+    """Return values less their mean, by their standard deviation, along the last axis."""
+    off = values - values.mean(axis=-1, keepdims=True)
+    return off / values.std(axis=-1, keepdims=True)
+
+
+def distances(pooled, n):
+    """Return the Kolmogorov-Smirnov distance of the first n and the other values of each row."""
+    a, b = standardised(pooled[:, :n]), standardised(pooled[:, n:])
+    steps = np.concatenate([np.full(n, 1 / n), np.full(b.shape[1], -1 / b.shape[1])])
+    order = np.argsort(np.concatenate([a, b], axis=1), axis=1)
+    return np.abs(np.cumsum(steps[order], axis=1)).max(axis=1)
+
+
+def shape_rejects(a, b, n_a, n_b, rng):
+    """Test at the 5 % level whether two samples differ beyond location and scale.
+
+    Both are standardised by their own mean and spread, for which tables of the distance do not
+    allow; so it is compared with that of random halves of all standardised values. These are
+    independent draws, where ours are worth ``n_a`` and ``n_b``: their distances are scaled up.
+    """
+    pooled = np.concatenate([standardised(a), standardised(b)])
+    observed = distances(pooled[None], len(a))[0]
+    halves = rng.permuted(np.tile(pooled, (N_PERMUTATIONS, 1)), axis=1)
+    dependence = np.sqrt((1 / n_a + 1 / n_b) / (1 / len(a) + 1 / len(b)))
+    beyond = np.count_nonzero(dependence * distances(halves, len(a)) >= observed)
+    return bool((1 + beyond) / (1 + N_PERMUTATIONS) < LEVEL)
 
 
 def rejections(data, name, other, matched=False):
     """Count subsets where two samplers differ; ``matched``: beyond location and scale."""
+    rng = np.random.default_rng(0)  # for one outcome from one set of numbers
     count = 0
     for subset in data["subsets"]:
+        sizes = subset[f"{name}_ess"], subset[f"{other}_ess"]
         if matched:
-            a, b = (standardised(smoothed(subset[key])) for key in (name, other))
+            a, b = (smoothed(subset[key], rng) for key in (name, other))
+            count += shape_rejects(a, b, *sizes, rng)
         else:
-            a, b = samples(subset[name]), samples(subset[other])
-        count += ks_rejects(a, b, subset[f"{name}_ess"], subset[f"{other}_ess"])
+            a, b = (samples(subset[key]) for key in (name, other))
+            count += ks_rejects(a, b, *sizes)
     return count
 
 
@@ -117,7 +146,9 @@ def compare(data):
     off = mean - gibbs
     straight, best = (straightness(data, name) for name in ("perceptron", "billiard"))
     plain, check = (rejections(data, "gibbs", name) for name in ("perceptron", "billiard"))
-    matched = rejections(data, "gibbs", "perceptron", matched=True)
+    matched, matched_check = (
+        rejections(data, "gibbs", name, matched=True) for name in ("perceptron", "billiard")
+    )
     ess = min(subset["gibbs_ess"] for subset in data["subsets"])
     return [
         Claim(
@@ -145,7 +176,7 @@ def compare(data):
             "JMLR: the distributions differ by an additive and a multiplicative constant only "
             f"(after matching both, rejected in at most {allowed} of {n} subsets)",
             matched <= allowed,
-            f"rejected in {matched} of {n}",
+            f"rejected in {matched} of {n}; billiard against Gibbs sampler: {matched_check}",
         ),
     ]
 
@@ -191,6 +222,26 @@ def _draw_histograms(axes, subset):
     axes.legend(fontsize=11)
 
 
+def thoughts(data):
+    """Return what we make of it, with the numbers of the run."""
+    n = len(data["subsets"])
+    (gibbs, gibbs_sd), (mean, sd) = moments(data, "gibbs"), moments(data, "perceptron")
+    plain = rejections(data, "gibbs", "perceptron")
+    matched = rejections(data, "gibbs", "perceptron", matched=True)
+    straight, best = (np.median(straightness(data, k)) for k in ("perceptron", "billiard"))
+    return f"""In {n - plain} of {n} subsets the two cannot be told apart, as in the papers'
+picture; in {plain} they can: perceptrons err a little more often, by {(mean - gibbs).mean():.1f}
+points of {gibbs.mean():.1f}, and spread a little more ({sd.mean():.2f} against
+{gibbs_sd.mean():.2f}). So LSB's reading is a matter of luck with the subset, while JMLR's later and
+weaker one holds: once mean and spread are matched, the test rejects in {matched} of {n}. The row
+about the QQ plot says little: its limit of {STRAIGHT} was missed by 0.0002 in an earlier full run
+and is passed by {straight - STRAIGHT:.4f} in this one. The steps of whole test errors do most of
+that, since two samples of one law (billiard and Gibbs sampler) have a median of {best:.4f}. The
+Gibbs sampler needs patience: in a trial with 2,000 steps before the first draw some draws had more
+than 100 test errors of 453, left over from its start, and at 100 steps between draws 1,000 of them
+were worth some 150 to 300. The papers do not say how many steps they took."""
+
+
 ITEM = Item(
     paper="LSB",
     place="figure 1",
@@ -207,21 +258,15 @@ of unit length in feature space (the Gibbs sampler does not depend on it; percep
 points are named beside). 1,000 draws of the Gibbs sampler are 1,000 steps apart, after 20,000
 steps, so that they are nearly independent; tests count effective draws. The exact billiard is
 drawn beside it, as a check of the sampler. The test after matching both constants spreads each
-number of errors evenly over ± ½. Small run: two subsets, 50 steps.""",
+number of errors at random over ± ½ and takes its limits from random permutations, since the
+constants are estimated; on made-up samples of one law it rejects in 3 to 4 % at a nominal 5 %.
+(Before a review of this run it took them from tables for known constants, and rejected in none of
+400 such pairs, and in none of the ten subsets.) Small run: two subsets, 50 steps.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""Histograms of test errors of both samplers, their quantiles against each other, and their
 means in all subsets: perceptrons have larger errors.""",
-    thoughts="""In some subsets the two cannot be told apart, as in the papers' picture; the
-first one is of this kind. In six of ten they can: perceptrons err a little more often, by 0.2
-points of 1.7, and spread a little more. So LSB's reading is a matter of luck with the subset,
-while JMLR's later and weaker one holds: once mean and spread are matched no subset shows a
-difference. The QQ plots miss the correlation that we had called straight beforehand by 0.0002;
-the steps of whole test errors do most of that, since two samples of one law (billiard and Gibbs
-sampler) hardly pass it. The Gibbs sampler needs patience: in a trial with 2,000 steps before
-the first draw some draws had more than 100 test errors of 453, left over from its start, and
-at 100 steps between draws 1,000 of them are worth some 150 to 300. The papers do not say how
-many steps they took.""",
+    thoughts=thoughts,
     size=(13.0, 4.5),
 )

@@ -15,7 +15,10 @@ PUBLISHED = {"maximal margin": 25, "flipper": 23, "exact billiard": 23}
 PUBLISHED_TESTS = 670
 N_BOUNCES = 3000
 N_FLIGHTS = 600
+# The second reading was found in hindsight: it is shown, and has no rows.
 READINGS = {"with bias": 1.0, "without bias": 0.0}
+DESCRIBED, HINDSIGHT = READINGS
+BILLIARDS = ("flipper", "exact billiard")
 
 
 def fold_run(bias, rows, k, n_bounces, n_flights):
@@ -68,31 +71,32 @@ def scaled(data, reading, machine):
 
 
 def compare(data):
-    """Both readings beside the published counts."""
-    rows = []
-    for reading in READINGS:
-        label = reading if reading == "with bias" else f"{reading} (found in hindsight)"
-        rows += [
-            _count(f"{label}, {machine}: errors of {PUBLISHED_TESTS}", published, data,
-                   scaled(data, reading, machine))
-            for machine, published in PUBLISHED.items()
-        ]  # fmt: skip
-        for machine in ("flipper", "exact billiard"):
-            gain = scaled(data, reading, "maximal margin") - scaled(data, reading, machine)
-            rows.append(
-                Claim(
-                    f"{label}: the {machine} errs less often than the maximal margin",
-                    bool(gain.mean() > ERRORS * stderr(gain)),
-                    f"fewer by {gain.mean():.1f} ± {stderr(gain):.1f}, mean of {len(gain)} orders",
-                )
+    """The machines as described beside the published counts."""
+    rows: list[Quantity | Claim] = [_count(data, machine) for machine in PUBLISHED]
+    for machine in BILLIARDS:
+        gain = gains(data, DESCRIBED, machine)
+        rows.append(
+            Claim(
+                f"the {machine} errs less often than the maximal margin",
+                bool(gain.mean() > ERRORS * stderr(gain)),
+                f"fewer by {gain.mean():.1f} ± {stderr(gain):.1f}, mean of {len(gain)} orders",
             )
+        )
     return rows
 
 
-def _count(what, published, data, values):
+def gains(data, reading, machine):
+    """Return how many errors fewer than the maximal margin a billiard makes, by order."""
+    return scaled(data, reading, "maximal margin") - scaled(data, reading, machine)
+
+
+def _count(data, machine):
+    values = scaled(data, DESCRIBED, machine)
     return Quantity(
-        what, published, float(values.mean()), published_error=float(np.std(values, ddof=1)),
-        measured_error=_error(data, values), digits=1,
+        f"{machine}: errors of {PUBLISHED_TESTS}", PUBLISHED[machine], float(values.mean()),
+        published_error=float(np.std(values, ddof=1)), measured_error=_error(data, values),
+        # A maximal margin that errs less than the paper's would be another machine.
+        better="lower" if machine in BILLIARDS else None, digits=1,
     )  # fmt: skip
 
 
@@ -124,7 +128,7 @@ def draw(data, figure):
             )  # fmt: skip
         axes.set_xticks(range(len(PUBLISHED)), [name.replace(" ", "\n") for name in PUBLISHED])
         axes.set_xlim(-0.6, len(PUBLISHED) - 0.4)
-        axes.set_title("with bias, as described" if READINGS[reading] else reading)
+        axes.set_title(f"{reading}, {'as described' if READINGS[reading] else 'in hindsight'}")
         axes.grid(alpha=0.3, axis="y")
     panels[0].set_ylabel(f"errors of {PUBLISHED_TESTS}", fontsize=LABEL_SIZE)
     panels[0].set_ylim(0, None)
@@ -133,6 +137,29 @@ def draw(data, figure):
         for marker, line in (("o", "none"), ("", "-"), ("D", "none"))
     ]
     panels[0].legend(handles, ["one order", "mean", "published"], loc="lower left")
+
+
+def thoughts(data):
+    """Return what we make of it, with the numbers of both readings."""
+    margin, flip, exact = (
+        _seen(scaled(data, HINDSIGHT, machine)) for machine in ("maximal margin", *BILLIARDS)
+    )
+    lost, won = (
+        [_seen(gains(data, reading, machine)) for machine in BILLIARDS]
+        for reading in (DESCRIBED, HINDSIGHT)
+    )
+    return f"""As described, with a bias dimension of the kernel's own size, they do not come out:
+the billiards make more errors than the maximal margin, not fewer (differences {lost[0]} for the
+flipper and {lost[1]} for the exact billiard). Without a bias it is {margin} errors for the maximal
+margin, {flip} for the flipper and {exact} for the exact billiard: near 25 and 23, though the
+maximal margin and the exact billiard are each one error below, more than their spread over orders,
+and only the exact billiard is ahead by more than chance ({won[1]}; flipper {won[0]}). Since that
+was found in hindsight, among many settings, it counts for nothing; we have not found out what the
+paper did. Its 673 cases are not ours either: 683 records are complete."""
+
+
+def _seen(values):
+    return f"{values.mean():.1f} ± {stderr(values):.1f}"
 
 
 ITEM = Item(
@@ -146,18 +173,17 @@ scaling of the attributes and the length of the billiard are not given.""",
     now="""683 complete records, 449 of them distinct; equal rows with equal labels are one wall.
 Attributes as they are (1 to 10), hard boundary, five random orders of the records, a flipper of
 3,000 bounces and an exact billiard of 600 flights of 4.5 π. Errors are scaled to 670 tests. The
-paper's method has a bias dimension, so *with bias* is the reading that counts; *without bias* was
-found to fit afterwards, among some thirty settings tried on these data (attributes standardised or
-not, several widths, bias 0, 1 and 10). The published count has the spread of one order.""",
+paper's method has a bias dimension, so ours has one. *Without bias*, at the right of the picture,
+was found to fit afterwards, among some thirty settings tried on these data (attributes standardised
+or not, several widths, bias 0, 1 and 10): it has no rows and does not count. The published count
+has the spread of one order. Standard errors are over orders of the folds only: all orders have the
+same records, of which another sample would differ by far more, and ten cases left out change little
+in a machine. The seed changes the orders; the random numbers of the machines are fixed.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""Errors of 670 by machine. With a bias dimension both billiards make more errors than the
 maximal margin and than published, without one they make fewer, about as many as published.""",
-    thoughts="""As described, with a bias dimension of the kernel's own size, they do not come out:
-the billiard makes more errors than the maximal margin, not fewer. Without a bias both numbers
-fit, and the billiard is ahead. Since that was found in hindsight, among many settings, it counts
-for little; we have not found out what the paper did. Its 673 cases are not ours either: 683
-records are complete.""",
+    thoughts=thoughts,
     size=(10.0, 4.8),
 )

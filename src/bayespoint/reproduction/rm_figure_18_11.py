@@ -11,7 +11,8 @@ from bayespoint.reproduction.teachers import (
 )
 from bayespoint.reproduction.tools import stderr
 
-# The theory holds for infinitely many dimensions; at 100 the error is smaller by up to this share.
+# The theory holds for infinitely many dimensions; at 100 the error is smaller by up to this share,
+# and not larger: the tolerance is one-sided.
 FINITE = 0.025
 
 PUBLISHED_RUNS = 10
@@ -47,7 +48,7 @@ def _point(what, errors, theory):
     """Mean of all runs beside the curve."""
     return Quantity(
         what, 100 * (1 - theory), 100 * (1 - errors.mean()), measured_error=100 * stderr(errors),
-        tolerance=round(100 * FINITE * theory, 2), better="higher",
+        tolerance=(0.0, round(100 * FINITE * theory, 2)), better="higher",
     )  # fmt: skip
 
 
@@ -102,14 +103,32 @@ def _finish_differences(axes, data):
     """Draw the tolerance and label the panel."""
     allowed = 100 * FINITE * np.array(data["theory"])
     places = np.arange(len(allowed))
-    axes.bar(
-        places, 2 * allowed, 0.6, -allowed, color=BLACK, alpha=0.1, label="tolerance (finite D)"
-    )
+    axes.bar(places, allowed, 0.6, color=BLACK, alpha=0.1, label="tolerance (finite D)")
     axes.axhline(0, color=BLACK, linewidth=1)
     axes.set_xticks(places, [str(alpha) for alpha in data["alphas"]])
     axes.set_xlabel("α", fontsize=LABEL_SIZE)
     axes.set_ylabel("right answers less theory, %", fontsize=LABEL_SIZE)
     axes.legend()
+
+
+def thoughts(data):
+    """Return what we make of it, with the differences of the two billiards."""
+    flipper, billiard = (np.array(data["errors"][machine]) for machine in NAMES)
+    off = 100 * (flipper - billiard)
+    gaps = [
+        f"{mean:.2f} ± {error:.2f} % at α = {alpha}"
+        for alpha, mean, error in zip(
+            data["alphas"], off.mean(axis=1), stderr(off, axis=1), strict=True
+        )
+    ]
+    theory = np.array(data["theory"])
+    above, below = (100 * (errors.mean(axis=1) / theory - 1)[0] for errors in (flipper, billiard))
+    return f"""The exact billiard lies on the curve at each α. The flipper does not at α = 1: it
+errs more often than the theory by {above:.1f} % of the error (the exact billiard: {below:+.1f} %),
+more than chance, and a finite dimension works the other way. On the same examples the difference
+of the two is clearer, since it is paired: the flipper errs more often by {"; ".join(gaps)}. Version
+space is wide where examples are few, each escape restarts the flipper at its own centre, and
+10,000 bounces do not make up for it. Ten runs, as in the paper, do not show this."""
 
 
 ITEM = Item(
@@ -125,17 +144,15 @@ picture and one row for each machine have the first 10). The *flipper* plays 10,
 isotropic directions, because a perceptron lives in input space; the *exact billiard* makes 1,000
 draws with four balls. The probability of a right answer is exact: one less the angle between centre
 and teacher, over π. The published number of a row is the curve, which we compute. The theory is for
-infinitely many dimensions; in 100 the error is up to 2.5 % smaller, which is the tolerance.""",
+infinitely many dimensions; in 100 the error is up to 2.5 % smaller. That is the
+tolerance, on this side only: more errors than the theory's are put down to chance or count
+against us. (Until a review after the full run it had been allowed on both sides.)""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""Left: generalisation probability over α from 0 to 10: the points of both billiards lie on
 or near the curve of the theory, above that of a random consistent classifier. Right: what both
 differ from the theory by, with error bars of two standard errors.""",
-    thoughts="""Both billiards lie on the curve. On the same examples the flipper errs a little more
-often than the exact one where examples are few: by 0.69 ± 0.11 % at α = 1, 0.25 ± 0.07 % at α = 2,
-and by no more than chance at α = 10. Version space is wide there, each escape restarts the
-flipper at its own centre, and 10,000 bounces do not make up for it (with 1,000 it leaves the curve
-at α = 1). Ten runs, as in the paper, do not show this.""",
+    thoughts=thoughts,
     size=(12.0, 5.0),
 )

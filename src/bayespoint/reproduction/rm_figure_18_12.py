@@ -84,16 +84,12 @@ def _draw_runs(axes, loss, alphas):
                 k + spread[kept], values[kept], color=colour, marker=marker, linestyle="none",
                 markersize=5, alpha=0.8,
             )  # fmt: skip
-        axes.text(k, 1.01, f"{np.mean(lost):.0%}", ha="center", transform=_top(axes))
+        place = axes.get_xaxis_transform()  # x of the data, y of the frame
+        axes.text(k, 1.01, f"{np.mean(lost):.0%}", ha="center", transform=place)
     axes.axhline(0, color="black", linewidth=1)
     axes.set_xticks(range(len(alphas)), [str(alpha) for alpha in alphas])
     axes.set_xlabel("α = M / D (above: runs won by the flipper)", fontsize=LABEL_SIZE)
     axes.set_ylabel("errors of maximal margin\nless flipper, %", fontsize=LABEL_SIZE)
-
-
-def _top(axes):
-    """Return coordinates with x of the data and y of the frame."""
-    return axes.get_xaxis_transform()
 
 
 ITEM = Item(

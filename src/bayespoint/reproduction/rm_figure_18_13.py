@@ -97,15 +97,7 @@ def compare(data):
     ranges = {name: good_range(data["widths"], rates[name].sum(axis=1), limit) for name in NAMES}
     rows = []
     for name in (PUBLISHED, OURS, CHOSEN):
-        others = [_factor(ranges[other]) for other in (MARGIN, FLIPPER)]
-        rows.append(
-            Claim(
-                f"{name}: good for a wider range of σ than maximal margin and flipper",
-                bool(_factor(ranges[name]) > max(others)),
-                f"at most {limit:.1f} errors: "
-                + "; ".join(f"{one} {_span(ranges[one])}" for one in (name, MARGIN, FLIPPER)),
-            )
-        )
+        rows += _wider(name, ranges, limit)
         fewer = np.mean(rates[MARGIN] - rates[name], axis=0) * data["n_test"]
         rows.append(
             Claim(
@@ -115,6 +107,31 @@ def compare(data):
             )
         )
     return rows
+
+
+def _wider(name, ranges, limit):
+    """Whether an onion is good for a wider range than the other machines.
+
+    The flipper is one of the shells among which the published onion's best is taken.
+    """
+    factors = {one: float(_factor(span)) for one, span in ranges.items()}
+    seen = f"at most {limit:.1f} errors: " + "; ".join(
+        f"{one} {_span(ranges[one])}" for one in (name, MARGIN, FLIPPER)
+    )
+    if name != PUBLISHED:
+        what = f"{name}: good for a wider range of σ than maximal margin and flipper"
+        return [Claim(what, factors[name] > max(factors[MARGIN], factors[FLIPPER]), seen)]
+    return [
+        Claim(
+            f"{name}: good for a wider range of σ than the maximal margin",
+            factors[name] > factors[MARGIN], seen,
+        ),
+        Claim(
+            f"{name}: good for a range of σ no narrower than the flipper's, which is one of its "
+            "shells",
+            factors[name] >= factors[FLIPPER], seen, by_construction=True,
+        ),
+    ]  # fmt: skip
 
 
 def _factor(span):
@@ -173,7 +190,8 @@ about 10 near width 5 and rise again slowly; the best shells lie below the other
 widths.""",
     thoughts="""With the best shell, known from the test set, the statement holds: as published, the
 onion is good from σ = 2.6 to 8.9, the maximal margin from 4.3 to 5.5. But the best of 36 shells in
-hindsight cannot do worse than the flipper, which is one of them. A shell chosen by leave-one-out
+hindsight cannot do worse than the flipper, which is one of them (so that row does not count), and
+is flattered beside the maximal margin, too. A shell chosen by leave-one-out
 within the training angles gains nothing over the maximal margin (−0.1 ± 1.4 errors): the training
 angles do not tell which shell suits the test angles. The paper says that the method needs careful
 testing of this kind, and does not say how its curve was chosen.""",
