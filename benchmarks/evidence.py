@@ -18,7 +18,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from billiard import split_of, stderr
 from published import N_JOBS, angles, coordinates, equicorrelated, gram_of, quietly, rms, run_parts
 from scipy.integrate import trapezoid
 from scipy.linalg.lapack import dpotrf
@@ -33,6 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from bayespoint import BayesPointClassifier, VersionSpace, inference, onion
 from bayespoint.evidence import log_evidence
+from bayespoint.reproduction.tools import split_of, stderr
 
 # Set and gamma = 1 / (2 sigma²): sigma as in JMLR table 1 for sonar and banana.
 WIDTHS = (("sonar", 0.5), ("heart", 0.05), ("heart", 0.1))

@@ -1,17 +1,16 @@
-"""Noisy labels: samplers, the experiment of KGS, wrong labels found, labels asked for.
+"""Noisy labels: samplers, wrong labels found, labels asked for.
 
-    python benchmarks/noise.py [--part gibbs kgs labels active] [--runs N]
+    python benchmarks/noise.py [--part gibbs labels active] [--runs N]
 
 - gibbs: effective draws of the number of training errors a second, kernel Gibbs sampler beside the
   noisy billiard, on sonar, wbc and the digits 3 and 5 of USPS.
-- kgs: KGS figure 4: test error over the assumed rate of label noise, beside a support vector
-  machine over its quadratic slack, 100 data sets.
 - labels: 5 % of the labels flipped; share of the flips among the most suspicious 8 %, by
   label_error_proba_ and by cleanlab (needs cleanlab).
 - active: digits 3 and 5 of USPS: 80 labels asked for beside 200 random ones (needs
   scikit-activeml).
 
-Data sets come from the folder named in BAYESPOINT_DATA.
+The experiment of KGS figure 4 is an item of ``bayespoint reproduce``. Data sets come from the
+folder named in BAYESPOINT_DATA.
 """
 
 import argparse
@@ -19,7 +18,6 @@ import time
 import warnings
 
 import numpy as np
-from billiard import max_margin, stderr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_predict
@@ -27,12 +25,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, VersionSpace, active, datasets, diagnostics, inference
+from bayespoint.reproduction.tools import stderr
 
 SECONDS = 20.0
 NOISE = 0.05
-
-KGS_NOISE = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)
-KGS_SLACK = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 # Settings that do not depend on the labels.
 FIXED = {"gamma": "scale", "bias": 1.0, "softness": 0.1}
@@ -89,48 +85,6 @@ def gibbs(_):
             )
         ratio = rate[inference.sample_billiard] / rate[inference.sample_gibbs]
         print(f"{name:10}{len(space):6}  billiard / gibbs: {ratio:.0f}")
-
-
-def sphere_set(rng, n):
-    """KGS section 5: points on the sphere, labels by w* at longitude pi, flipped at 5 %."""
-    a, b = np.pi * rng.beta(5, 5, n), np.pi * rng.beta(0.1, 0.1, n)
-    X = np.column_stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)])
-    y = np.where(X @ [-1.0, 0.0, 0.0] > 0, 1, -1)
-    return X, np.where(rng.random(n) < NOISE, -y, y)
-
-
-def kgs(runs):
-    runs = runs or 100
-    bpm, svm = np.empty((runs, len(KGS_NOISE))), np.empty((runs, len(KGS_SLACK)))
-    for run in range(runs):
-        rng = np.random.default_rng(run)
-        X, y = sphere_set(rng, 100)
-        X_test, y_test = sphere_set(rng, 1000)
-        space = VersionSpace(X @ X.T, y)
-        for k, rate in enumerate(KGS_NOISE):
-            post = inference.sample_billiard(space, 100, label_noise=rate, thin=8, random_state=run)
-            bpm[run, k] = np.mean(np.sign(X_test @ (X.T @ post.bayes_point())) != y_test)
-        for k, slack in enumerate(KGS_SLACK):
-            w = max_margin(np.hstack([y[:, None] * X, np.sqrt(slack) * np.eye(len(y))]))
-            svm[run, k] = np.mean(np.sign(X_test @ w[:3]) != y_test)
-    print(f"KGS figure 4: {runs} sets, 100 training and 1000 test points, 5 % of labels flipped")
-    for name, values, errors in (("q", KGS_NOISE, bpm), ("slack", KGS_SLACK, svm)):
-        print(f"{'BPM over ' if name == 'q' else 'SVM over '}{name}")
-        for value, column in zip(values, errors.T, strict=True):
-            print(f"{value:8g}  {100 * column.mean():6.2f} ± {100 * stderr(column):.2f} %")
-    best_q, best_slack = bpm.mean(axis=0).argmin(), svm.mean(axis=0).argmin()
-    pairs = [
-        (f"BPM at q = {NOISE} (the true rate) - SVM at its best slack {KGS_SLACK[best_slack]:g}",
-         bpm[:, KGS_NOISE.index(NOISE)] - svm[:, best_slack]),
-        (f"BPM at its best q = {KGS_NOISE[best_q]} - SVM at its best slack",
-         bpm[:, best_q] - svm[:, best_slack]),
-        (f"BPM at q = {NOISE} - SVM at slack {KGS_SLACK[0]}",
-         bpm[:, KGS_NOISE.index(NOISE)] - svm[:, 0]),
-    ]  # fmt: skip
-    for name, difference in pairs:
-        print(f"{name}: {100 * difference.mean():+.2f} ± {100 * stderr(difference):.2f}")
-    spread = [100 * np.ptp(errors.mean(axis=0)) for errors in (bpm, svm)]
-    print(f"largest less smallest mean error: BPM {spread[0]:.2f}, SVM {spread[1]:.2f}")
 
 
 def cleanlab_ranks(X, y, seed):
@@ -260,7 +214,7 @@ def active_learning(runs):
         )
 
 
-PARTS = {"gibbs": gibbs, "kgs": kgs, "labels": labels, "active": active_learning}
+PARTS = {"gibbs": gibbs, "labels": labels, "active": active_learning}
 
 
 def main():

@@ -1,57 +1,28 @@
-"""The onion as published and ours beside rejection sampling, and R&M's experiments.
+"""The onion as published and ours beside rejection sampling, and its leave-one-out outputs.
 
-    python benchmarks/onion.py [--part onion leave-one-out wbc sonar] [--runs N]
+    python benchmarks/onion.py [--part onion leave-one-out] [--runs N]
 
 - onion: shells as published and ours, beside shells by rejection.
 - leave-one-out: outputs at points left out, from one run and from a run for each point.
-- wbc: R&M 18.6, Wisconsin breast cancer, leave-10-out.
-- sonar: R&M table 18.1, and test errors over the width of the kernel (sonar_width.png).
 
-Data sets come from the folder named in BAYESPOINT_DATA, pictures go to docs/_static.
+R&M's experiments are items of ``bayespoint reproduce``. Data sets come from the folder named in
+BAYESPOINT_DATA.
 """
 
 import time
 
 import numpy as np
-from billiard import max_margin, stderr
 from joblib import Parallel, delayed
-from published import (
-    MARKERS,
-    N_JOBS,
-    angles,
-    finish,
-    flipper,
-    gram_of,
-    map_runs,
-    plain_ticks,
-    run_parts,
-    sonar_angle,
-    units,
-    with_bias,
-    wrong,
-)
-from sklearn.metrics.pairwise import rbf_kernel
+from published import N_JOBS, angles, gram_of, map_runs, run_parts, units
 
-from bayespoint import VersionSpace, datasets, inference, onion
-from bayespoint.displays.style import COLOURS, DASHES, LABEL_SIZE, pyplot
+from bayespoint import VersionSpace, inference, onion
+from bayespoint.reproduction.rm_kernel import sonar_angle, with_bias
 
 ONION_DEPTH = 2
 ONION_BOUNCES = 5000
 REJECTION_DRAWS = 4_000_000
 
-SONAR_WIDTHS = np.geomspace(1, 30, 11)
-SONAR_TICKS = (1, 2, 4.4, 10, 20, 30)
 SHELL_DRAWS = 160_000
-
-# R&M table 18.1: test errors among labels -1 and +1.
-TABLE_18_1 = np.array([
-    [(3, 5), (1, 8), (1, 12), (1, 17), (0, 20), (0, 21)],
-    [(5, 5), (2, 5), (1, 7), (1, 7), (1, 8), (1, 10)],
-    [(5, 5), (3, 5), (2, 6), (1, 5), (1, 9), (1, 15)],
-    [(5, 5), (4, 5), (3, 7), (1, 5), (1, 6), (1, 8)],
-    [(7, 5), (5, 5), (4, 6), (3, 6), (1, 7), (1, 7)],
-    [(8, 2), (5, 5), (4, 5), (4, 5), (3, 5), (1, 6)],
-])  # fmt: skip
 
 
 # ---------------------------------------------------------------------- onion
@@ -147,153 +118,7 @@ def onion_part(n_runs):
               f"{np.max(values):.2f}, median {np.median(values):.2f}")  # fmt: skip
 
 
-# ---------------------------------------------------------------------- sonar
-
-
-def cell_text(errors):
-    return "-" if np.isnan(errors[0]) else f"{errors.sum():.0f} ({errors[0]:.0f},{errors[1]:.0f})"
-
-
-def print_table(title, table):
-    print(f"{title}\n      " + "".join(f"{'+' + str(k):>12s}" for k in range(table.shape[1])))
-    for k, row in enumerate(table):
-        print(f"   -{k}  " + "".join(f"{cell_text(cell):>12s}" for cell in row))
-
-
-def sonar_widths_run(seed):
-    """Test errors of each machine at one width."""
-    sigma = SONAR_WIDTHS[seed]
-    space, cross, y_test = with_bias(sonar_angle(), sigma)
-    shells = onion.sample_onion(space, 5, SHELL_DRAWS // 4, random_state=0)
-    table = shells.errors(cross, y_test).sum(axis=-1)
-    noise = shells.best_noise()
-    exact = inference.sample_billiard(space, 20_000, random_state=0)
-    mixture = shells.combine(shells.density(label_noise=noise))
-    cell = shells.best_cell()
-    return (
-        {
-            "maximal margin": wrong(cross, y_test, margin_coef(space)),
-            "flipper": wrong(cross, y_test, flipper(space, 20_000, "coefficients").bayes_point()),
-            "billiard": wrong(cross, y_test, exact.bayes_point()),
-            "onion, shell by leave-one-out": int(table[cell]),
-            "onion, mixture by leave-one-out": wrong(cross, y_test, mixture),
-            "onion, best shell in hindsight": int(np.nanmin(table)),
-        },
-        cell,
-        noise,
-    )
-
-
-def margin_coef(space):
-    """Coefficients of the maximal-margin direction."""
-    L = np.linalg.cholesky(gram_of(space))
-    return np.linalg.solve(L.T, max_margin(space.y[:, None] * L))
-
-
-def sonar(_):
-    print("\nR&M table 18.1: sonar, split by aspect angle, sigma = 4.4, features standardised, RBF "
-          "with bias: test errors of 104\n(labels -1, labels +1) of the centres of shells with so "
-          "many training errors")  # fmt: skip
-    data = sonar_angle()
-    space, cross, y_test = with_bias(data, 4.4)
-    ours = onion.sample_onion(space, 5, SHELL_DRAWS, random_state=0, n_jobs=N_JOBS)
-    published = onion.published_onion(space, 5, n_bounces=20_000, bias=1.0, random_state=0)
-    print_table("published", TABLE_18_1)
-    tables = {"published_onion": published.errors(cross, y_test)}
-    tables["sample_onion"] = ours.errors(cross, y_test)
-    for title, table in tables.items():
-        print_table(title, table)
-        off = np.abs(table.sum(axis=-1) - TABLE_18_1.sum(axis=-1))
-        print(f"  shells that differ from the published table: {np.count_nonzero(off)} of "
-              f"{np.count_nonzero(~np.isnan(off))}, by {np.nanmean(off):.1f} on average, "
-              f"{np.nanmax(off):.0f} at most")  # fmt: skip
-    print_table("leave-one-out errors of sample_onion", ours.leave_one_out_errors())
-    print("degrees of the centres' stated errors: "
-          f"{np.degrees(np.nanmin(ours.centre_errors)):.2f} to "
-          f"{np.degrees(np.nanmax(ours.centre_errors)):.2f}")  # fmt: skip
-    cell, noise = ours.best_cell(), ours.best_noise()
-    mixture = ours.combine(ours.density(label_noise=noise))
-    print(f"chosen by leave-one-out: shell {cell}, {cell_text(tables['sample_onion'][cell])} "
-          f"errors; label noise {noise:g}, {wrong(cross, y_test, mixture)} errors; maximal margin "
-          f"{wrong(cross, y_test, margin_coef(space))}")  # fmt: skip
-    raw, raw_cross, _ = with_bias(sonar_angle(standardised=False), 4.4)
-    post = inference.sample_billiard(raw, 20_000, random_state=0)
-    print(
-        "features as they are: billiard "
-        f"{wrong(raw_cross, y_test, post.bayes_point())} errors, maximal margin "
-        f"{wrong(raw_cross, y_test, margin_coef(raw))}; the published table begins with 8"
-    )
-    sonar_widths()
-
-
-def sonar_widths():
-    runs = map_runs(sonar_widths_run, len(SONAR_WIDTHS))
-    names = list(runs[0][0])
-    print("\ntest errors of 104 over the kernel width sigma, as above\n sigma  "
-          + "  ".join(names) + "  shell  label noise")  # fmt: skip
-    for sigma, (row, cell, noise) in zip(SONAR_WIDTHS, runs, strict=True):
-        print(f"{sigma:6.2f}  " + "  ".join(f"{row[name]:{len(name)}d}" for name in names)
-              + f"  {cell[0]},{cell[1]}    {noise:g}")  # fmt: skip
-    plt = pyplot("sonar_width")
-    fig, ax = plt.subplots(figsize=(8, 6.5), layout="constrained")
-    for k, name in enumerate(names):
-        ax.plot(
-            SONAR_WIDTHS, [row[name] for row, _, _ in runs], label=name, color=COLOURS[k],
-            linestyle=DASHES[k % 4], marker=MARKERS[k], markersize=8, linewidth=2,
-        )  # fmt: skip
-    ax.set(xscale="log", ylim=(0, None))
-    plain_ticks(ax, SONAR_TICKS)
-    ax.set_xlabel("kernel width σ (standardised features)", fontsize=LABEL_SIZE)
-    ax.set_ylabel("test errors of 104", fontsize=LABEL_SIZE)
-    finish(fig, "sonar_width.png")
-
-
-# ---------------------------------------------------------------------- Wisconsin breast cancer
-
-
-def wbc_fold(K, X, y, train, test, bias):
-    """Test errors of maximal margin, billiard and flipper; error of the second in degrees."""
-    _, first = np.unique(np.column_stack([X[train], y[train]]), axis=0, return_index=True)
-    train = train[first]  # equal rows with equal labels are one wall
-    space = VersionSpace(K[np.ix_(train, train)], y[train])
-    cross = K[np.ix_(test, train)]
-    post = inference.sample_billiard(space, 600, travel=4.5 * np.pi, random_state=0)
-    played = flipper(space, 3000, "coefficients", bias=bias)
-    centres = margin_coef(space), post.bayes_point(), played.bayes_point()
-    return [wrong(cross, y[test], coef) for coef in centres] + [post.bayes_point_error()]
-
-
-def wbc_order(X, y, bias, order):
-    """Errors of all folds of ten in a random order; mean error of the billiard in degrees."""
-    K = rbf_kernel(X, gamma=1 / (2 * 1.75**2)) + bias
-    rows = np.random.default_rng([1998, order]).permutation(len(y))
-    folds = [rows[k : k + 10] for k in range(0, len(y), 10)]
-    parts = Parallel(n_jobs=N_JOBS)(
-        delayed(wbc_fold)(K, X, y, np.setdiff1d(rows, test), test, bias) for test in folds
-    )
-    *errors, off = np.sum(parts, axis=0)
-    return errors, np.degrees(off) / len(folds)
-
-
-def wbc(n_runs):
-    n_runs = n_runs or 5
-    X, y = datasets.load("wbc")
-    distinct, labelled = np.unique(X, axis=0), np.unique(np.column_stack([X, y]), axis=0)
-    print(f"\nWisconsin breast cancer, sigma = 1.75, hard boundary (softness 0): leave-10-out "
-          f"errors of {len(y)}; published: 25 maximal\nmargin, 23 billiard, of 670. "
-          f"{len(distinct)} distinct rows, {len(labelled) - len(distinct)} of them with both "
-          "labels. Flipper of 3,000 bounces.")  # fmt: skip
-    for bias in (0.0, 1.0):
-        print(f"bias {bias:g}\norder  maximal margin  billiard (its error, degrees)  flipper")
-        totals = []
-        for order in range(n_runs):
-            errors, off = wbc_order(X, y, bias, order)
-            totals.append(errors)
-            print(f"{order:5d}  {errors[0]:14.0f}  {errors[1]:8.0f} ({off:.2f})                "
-                  f"{errors[2]:7.0f}", flush=True)  # fmt: skip
-        mean, gain = np.mean(totals, axis=0), np.subtract(*np.transpose(totals)[:2])
-        print(f" mean  {mean[0]:14.1f}  {mean[1]:8.1f}                       {mean[2]:7.1f}\n"
-              f"maximal margin less billiard: {gain.mean():+.1f} ({stderr(gain):.1f})")  # fmt: skip
+# ---------------------------------------------------------------------- leave-one-out
 
 
 def without_point(space, i):
@@ -326,9 +151,7 @@ def leave_one_out(_):
     )
 
 
-PARTS = {
-    "onion": onion_part, "leave-one-out": leave_one_out, "wbc": wbc, "sonar": sonar,
-}  # fmt: skip
+PARTS = {"onion": onion_part, "leave-one-out": leave_one_out}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from billiard import SOFTNESS, TABLE_1, split_of, stderr
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -40,6 +39,10 @@ from bayespoint.displays.style import (
     VERMILION,
     pyplot,
 )
+from bayespoint.reproduction.jmlr_table_1 import SOFTNESS, TABLE_1
+from bayespoint.reproduction.rm_kernel import flipper, sonar_angle, with_bias, wrong
+from bayespoint.reproduction.tools import split_of, stderr
+from bayespoint.reproduction.toys import Polygon
 
 BOUNCES = 3000
 MACHINES = [(m, d) for m in ("jmlr", "flipper") for d in ("coefficients", "isotropic")]
@@ -117,21 +120,9 @@ def angles(a, b):
     return np.degrees(2 * np.arcsin(np.linalg.norm(a - b, axis=-1) / 2))
 
 
-def polygon_centre(Z):
-    """Centre of a spherical polygon with inward normals Z: the sum of edge angle times normal."""
-    Z, centre = units(Z), np.zeros(3)
-    for i, z in enumerate(Z):
-        ends = units(np.cross(z, np.delete(Z, i, axis=0)))
-        ends = np.vstack([ends, -ends])
-        ends = ends[np.all(ends @ Z.T > -1e-12, axis=1)]  # corners at both ends of the edge
-        if len(ends):
-            centre += z * np.max(np.arccos(np.clip(ends @ ends.T, -1, 1)))
-    return units(centre)
-
-
 def polygon(name, Z, y):
     space = VersionSpace(Z @ Z.T, y)
-    return Known(name, space, np.linalg.pinv(Z).T @ polygon_centre(y[:, None] * Z))
+    return Known(name, space, np.linalg.pinv(Z).T @ Polygon(units(y[:, None] * Z)).centre())
 
 
 def equicorrelated(m):
@@ -557,43 +548,13 @@ def finish(fig, file):
 # ---------------------------------------------------------------------- sonar
 
 
-def sonar_angle(standardised=True):
-    """Sonar, split by aspect angle; standardised by means and deviations of the training set."""
-    X, y, X_test, y_test = datasets.load("sonar-angle")
-    if standardised:
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
-        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
-    return X, y, X_test, y_test
-
-
-def with_bias(data, sigma):
-    """Version space of the kernel of width sigma with a bias dimension, and the test points."""
-    X, y, X_test, y_test = data
-    gamma = 1 / (2 * sigma**2)
-    K, cross = (rbf_kernel(A, X, gamma=gamma) + 1 for A in (X, X_test))
-    return VersionSpace(K, y), cross, y_test
-
-
-def wrong(cross, y, coef):
-    return int(np.count_nonzero(y * (cross @ coef) <= 0))
-
-
-def flipper(space, n_bounces, directions, bias=1.0):
-    # Where the kernel is wide a perceptron does not get inside in its passes.
-    start = starts.direct_start(space, random_state=0).coef
-    return inference.sample_flipper(
-        space, 1, n_bounces=n_bounces, bias=bias, directions=directions, start=start,
-        random_state=0,
-    )  # fmt: skip
-
-
 def closing_run(n_bounces, seed):
     sigma = CLOSING_WIDTHS[seed]
     space, cross, y_test = with_bias(sonar_angle(), sigma)
     exact = inference.sample_billiard(space, 8000, random_state=seed)
     row = {
         "rate": exact.info["bounces"].sum() / exact.info["travel_time"] / 4,
-        "exact": wrong(cross, y_test, exact.bayes_point()),
+        "exact": wrong(cross, y_test, exact.bayes_point()).sum(),
     }
     for directions in ("coefficients", "isotropic"):
         post = flipper(space, n_bounces, directions)
@@ -602,7 +563,7 @@ def closing_run(n_bounces, seed):
             "length": np.mean(ended),
             "error": stderr(ended),
             "at once": (post.info["escapes"] - len(ended)) / (post.info["escapes"] + 1),
-            "wrong": wrong(cross, y_test, post.bayes_point()),
+            "wrong": wrong(cross, y_test, post.bayes_point()).sum(),
         }
     return row
 

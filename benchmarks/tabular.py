@@ -32,7 +32,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from billiard import stderr
 from scipy.stats import rankdata
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_moons
@@ -45,6 +44,7 @@ from sklearn.svm import SVC
 from bayespoint import BayesPointClassifier, aurc
 from bayespoint.datasets import RAETSCH, raetsch, raetsch_splits
 from bayespoint.displays.style import COLOURS
+from bayespoint.reproduction.tools import stderr
 
 GAMMA_FACTORS = (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)  # times 1 / (n_features * variance)
 SVC_C = (0.1, 1, 10, 100, 1_000, 10_000)

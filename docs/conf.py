@@ -39,7 +39,29 @@ myst_heading_anchors = 3
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"bayespoint {release}"
-html_theme_options = {"show_prev_next": False}
-html_sidebars = {"**": []}  # a flat manual: the links at the top are all there is
+html_theme_options = {
+    "header_links_before_dropdown": 6,
+    "navigation_depth": 2,
+    "show_nav_level": 1,
+    "show_prev_next": True,
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "index": [],
+        "gallery": [],
+    },
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+# Pages without a section of their own have nothing to choose from at the side.
+html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "reproduction/*")}
+html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["layout.css", "tables.css", "gallery.css"]
+
+# On demand: sphinx-build -b linkcheck docs docs/_build/links
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_workers = 4
+linkcheck_rate_limit_timeout = 60
+# Anchors that a page makes while it loads cannot be seen.
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]

@@ -21,7 +21,7 @@ def assert_alike(printed, shown):
         assert float(one) == pytest.approx(float(other), rel=0.1, abs=slack)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_of_a_page_run_in_order(page, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     names = {}

@@ -1,18 +1,32 @@
 """The command ``bayespoint``."""
 
 import sys
+from importlib.util import find_spec
+
+# Packages of the extra; some are imported only by the commands that draw.
+NEEDED = ("typer", "rich", "matplotlib", "jinja2")
 
 
 def main():
     """Run the command line, or say how to install what it needs."""
     try:
-        from bayespoint.cli.app import app
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("bayespoint"):
-            raise
-        print(
-            f"the command line needs the package {error.name!r}: pip install 'bayespoint[cli]'",
-            file=sys.stderr,
-        )
-        raise SystemExit(2) from None
+        _run()
+    except KeyboardInterrupt:  # while something is imported: commands say more themselves
+        print("stopped", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _run():
+    for name in NEEDED:
+        if find_spec(name) is None:
+            print(
+                f"the command line needs the package {name!r}: pip install 'bayespoint[cli]'",
+                file=sys.stderr,
+            )
+            raise SystemExit(2)
+    from bayespoint.cli.app import app
+
+    for stream in (sys.stdout, sys.stderr):  # text from data must not stop a terminal of ASCII
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     app()

@@ -1,0 +1,270 @@
+"""Files that commands read: tables, targets and models."""
+
+import difflib
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from bayespoint.cli.output import UsageError, counted
+from bayespoint.model_file import ModelFileError, load
+from bayespoint.tables import Table, TableError, parse_number, printable, read_table
+from bayespoint.tables.table import MissingPackageError, listed
+
+# One machine is trained for each class, and each needs rows: more are names, not classes.
+MAX_CLASSES = 100
+# Characters of a label: arrays of labels have room for the longest in every row.
+MAX_LABEL = 200
+# A target of numbers with more different values than this, and than a tenth of the rows, is a
+# quantity and not a class.
+MANY_NUMBERS, MANY_SHARE = 20, 0.1
+# Rows from which on numbers that increase from row to row are taken for numbers of the rows.
+COUNTED_ROWS = 10
+# Names of columns that number the rows.
+IDENTIFIERS = ("id", "index", "key", "nr", "no", "number", "row", "rownum", "uid", "uuid")
+# Places named in a message.
+SHOWN_PLACES = 5
+
+
+def shown_name(path):
+    """Name of a file for messages: without its folder, safe to print."""
+    return "standard input" if str(path) == "-" else printable(Path(path).name)
+
+
+def load_table(path, *, format=None, text=(), header=True, drop=()):
+    """Table of a file; errors name the file.
+
+    Parameters
+    ----------
+    path, format, text, header
+        As for `read_table`.
+    drop : iterable of str
+        Columns left out; a UsageError if one is not there.
+
+    Returns
+    -------
+    Table
+    """
+    if str(path) != "-" and Path(path).is_dir():
+        raise UsageError(f"{printable(str(path), 200)} is a folder; name a file of data.")
+    try:
+        table = read_table(path, format=format, text=text, header=header)
+    except MissingPackageError as error:
+        raise UsageError(f"{shown_name(path)}: {error}") from None
+    except TableError as error:
+        raise TableError(f"{shown_name(path)}: {error}") from None
+    for name in drop:
+        check_column(table, name, "--drop")
+    return table.without(drop)
+
+
+def check_column(table, name, option):
+    """Raise a UsageError if an option names a column that is not there."""
+    if name not in table.names:
+        raise UsageError(
+            f"{option} '{printable(name)}' is not a column; there are {listed(table.names)}."
+            f"{_hint_on_column(table.names, name)}"
+        )
+
+
+def _hint_on_column(names, name):
+    if len(names) == 1 and len(names[0].split()) > 1:
+        return " Columns must be separated by , ; tab or |, and the first line has none of them."
+    same = [other for other in names if other.casefold() == name.casefold()]
+    if same:
+        return f" '{printable(same[0])}' differs only in case."
+    near = difflib.get_close_matches(name, names, n=1)
+    return f" Do you mean '{printable(near[0])}'?" if near else ""
+
+
+def read_examples(file, target, drop, categorical, format, header):
+    """Features and labels of a file, for the commands that train.
+
+    Parameters
+    ----------
+    file : path
+    target : str
+    drop, categorical : iterable of str
+        Columns left out, and columns whose numbers are names.
+    format : str or None
+    header : bool
+
+    Returns
+    -------
+    features : Table
+    labels : ndarray of str
+    """
+    if target in drop:
+        raise UsageError(f"--drop names the target '{printable(target)}'.")
+    table = load_table(
+        file, format=format, text=[target, *categorical], header=header, drop=drop
+    )  # fmt: skip
+    for name in categorical:
+        check_column(table, name, "--categorical")
+    return split_target(table, target)
+
+
+def notes_on_examples(features, counts):
+    """Notes on columns that seem to number the rows, and on classes of one row.
+
+    Parameters
+    ----------
+    features : Table
+    counts : dict
+        Rows of each class.
+
+    Returns
+    -------
+    list of str
+    """
+    notes = [
+        f"'{printable(name)}' is different in every row and may be an identifier; "
+        f"--drop {shlex.quote(printable(name))} leaves it out."
+        for name, column in zip(features.names, features.columns, strict=True)
+        if _numbers_rows(name, column)
+    ]
+    single = [name for name, count in counts.items() if count == 1]
+    if single:
+        which = f"class{'es' * (len(single) > 1)} {listed(single)}"
+        has = "have" if len(single) > 1 else "has"
+        notes.append(f"{which} {has} one row only, too few to learn from.")
+    return notes
+
+
+def _numbers_rows(name, column):
+    """Whether a column of whole numbers, all different, has such a name or counts up."""
+    if column.dtype == object or len(column) < 2 or not np.all(column == np.floor(column)):
+        return False  # NaN, too
+    if len(column) >= COUNTED_ROWS and np.all(np.diff(column) > 0):
+        return True
+    words = name.casefold().replace("_", " ").replace("-", " ").replace(".", " ").split()
+    named = bool(words) and (words[-1] in IDENTIFIERS or words[0] == "id" or name.endswith("ID"))
+    return named and len(np.unique(column)) == len(column)
+
+
+def split_target(table, target):
+    """Features and labels of a table.
+
+    Parameters
+    ----------
+    table : Table
+        Read with the target as text.
+    target : str
+        Name of its column.
+
+    Returns
+    -------
+    features : Table
+    labels : ndarray of str
+    """
+    check_column(table, target, "--target")
+    column = table.column(target)
+    name = f"target '{printable(target)}'"
+    missing = [row for row, value in enumerate(column) if value is None]
+    if missing:
+        places = ", ".join(table.place(row) for row in missing[:SHOWN_PLACES])
+        raise TableError(
+            f"{name} is missing in {len(missing):,} row{'s' * (len(missing) > 1)} ({places}"
+            f"{', …' * (len(missing) > SHOWN_PLACES)}): fill it in or take these rows out."
+        )
+    long = next((row for row, value in enumerate(column) if len(value) > MAX_LABEL), None)
+    if long is not None:
+        raise TableError(
+            f"{name}, {table.place(long)}: a label of {len(column[long]):,} characters; at most "
+            f"{MAX_LABEL} are taken. Is this the right column?"
+        )
+    return table.without([target]), np.array(column.tolist(), dtype=str)
+
+
+def check_classes(labels, target):
+    """Return the number of rows of each class; a TableError unless they can be learned."""
+    counts = dict(sorted(Counter(labels.tolist()).items()))
+    name = f"target '{printable(target)}'"
+    if len(counts) < 2:
+        raise TableError(
+            f"{name} has but one value ({listed(counts)}): a classifier needs two or more."
+        )
+    numbers = all(parse_number(label) is not None for label in counts)
+    if numbers and len(counts) > max(MANY_NUMBERS, MANY_SHARE * len(labels)):
+        raise TableError(
+            f"{name} has {len(counts):,} different numbers in {len(labels):,} rows: a quantity, "
+            f"not classes. Make classes of it (such as low and high), or use regression."
+        )
+    if len(counts) > MAX_CLASSES:
+        raise TableError(
+            f"{name} has {len(counts):,} classes; at most {MAX_CLASSES} are taken, as each is "
+            f"learned against all others. Is this the right column?"
+        )
+    return counts
+
+
+def load_model(path):
+    """Model of a file; errors name the file.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Model
+    """
+    if not Path(path).is_file():
+        raise UsageError(f"--model {printable(str(path), 200)} is not a file.")
+    try:
+        return load(path)
+    except ModelFileError as error:
+        text = str(error)
+        name = shown_name(path)
+        raise ModelFileError(text if name in text else f"{name}: {text}") from None
+
+
+def text_columns(model):
+    """Columns that must be read as text for this model: its target and its categories."""
+    target = model.about.get("target")
+    categories = [] if model.encoder is None else model.encoder.text_columns
+    return [target, *categories] if isinstance(target, str) else categories
+
+
+def features_of(model, table):
+    """Numbers for the classifier of a model from a table, and notes.
+
+    Parameters
+    ----------
+    model : Model
+    table : Table
+        Without the target.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+    notes : list of str
+    """
+    if model.encoder is not None:
+        return model.encoder.encode(table)
+    return np.stack(plain_table(model, table).columns, axis=1), []
+
+
+def plain_table(model, table):
+    """Columns, in their order, for a model without encoder, as those saved from Python can be."""
+    names = getattr(model.classifier, "feature_names_in_", None)
+    if names is not None:
+        present = dict(zip(table.names, table.columns, strict=True))
+        absent = [name for name in names if name not in present]
+        if absent:
+            raise TableError(f"columns {listed(absent)} of the model are not in the data.")
+        table = Table(tuple(names), tuple(present[name] for name in names), table.lines, table.fill)
+    if len(table.names) != model.classifier.n_features_in_:
+        raise TableError(
+            f"the data have {counted(len(table.names), 'column')} ({listed(table.names)}), the "
+            f"model takes {counted(model.classifier.n_features_in_, 'number')}, in the order of "
+            f"training."
+        )
+    for name, column in zip(table.names, table.columns, strict=True):
+        if column.dtype == object or np.isnan(column).any():
+            raise TableError(
+                f"column '{printable(name)}' holds text or missing values; this model was saved "
+                f"without an encoder and takes numbers only."
+            )
+    return table

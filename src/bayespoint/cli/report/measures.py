@@ -1,0 +1,225 @@
+"""What is measured on labelled rows: errors, curves, calibration, one entry a class."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.metrics import (
+    average_precision_score,
+    confusion_matrix,
+    log_loss,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
+
+from bayespoint.rejection import aurc, risk_coverage_curve
+
+# Of all intervals; Clopper and Pearson's, which cover at least as often as they say.
+LEVEL = 0.95
+INTERVAL = "Clopper-Pearson"
+# Bins of probability of equal width: the number that most published values of the ECE have.
+N_BINS = 10
+# Coverages that the risk is listed for.
+COVERAGES = (1.0, 0.95, 0.9, 0.8, 0.5)
+
+
+class Evaluated(NamedTuple):
+    """Labelled rows and what a classifier decides about them."""
+
+    classes: list[str]
+    true: np.ndarray  # number of the class; -1 where the model does not know the label
+    predicted: np.ndarray  # number of the class, also where rejected
+    rejected: np.ndarray
+    proba: np.ndarray
+    confidence: np.ndarray
+    rejects: bool  # whether the model may abstain
+
+    @property
+    def wrong(self):
+        """Rows whose label is not the one predicted."""
+        return self.true != self.predicted
+
+    @property
+    def known(self):
+        """Rows whose label is a class of the model."""
+        return self.true >= 0
+
+
+def measure(rows, positive=1):
+    """Measure all that the report and the JSON document tell, of plain types.
+
+    Parameters
+    ----------
+    rows : Evaluated
+    positive : int, default=1
+        Class that ROC and precision-recall are about, of two.
+
+    Returns
+    -------
+    dict
+        None where a number is not defined, as the risk where nothing is decided.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint.cli.report import Evaluated, measure
+    >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    >>> rows = Evaluated(["no", "yes"], np.array([0, 1, 1]), np.array([0, 1, 0]),
+    ...                  np.zeros(3, bool), proba, proba.max(axis=1), False)
+    >>> found = measure(rows)
+    >>> found["n_wrong"], round(found["brier"], 4), found["auc"]
+    (1, 0.1367, 1.0)
+    """
+    wrong, decided = rows.wrong, ~rows.rejected
+    n, n_decided = len(wrong), int(decided.sum())
+    return {
+        "n_rows": n, "n_unknown": int((~rows.known).sum()), **_risk(wrong, "n_wrong", "error"),
+        "majority_error": float(1 - np.bincount(rows.true[rows.known]).max() / n),
+        "interval": f"{INTERVAL}, {LEVEL:.0%}",
+        "rejects": rows.rejects, "n_decided": n_decided, "coverage": n_decided / n,
+        **_risk(wrong[decided], "n_wrong_decided", "decided_error"),
+        **_probabilistic(rows), **_coverage(rows), **_binary(rows, positive),
+        "classes": _by_class(rows), "confusion": _confusion(rows),
+    }  # fmt: skip
+
+
+def interval(n_hits, n):
+    """Clopper-Pearson interval of a share, or None of nothing."""
+    if not n:
+        return None
+    found = binomtest(int(n_hits), int(n)).proportion_ci(LEVEL, method="exact")
+    return [float(found.low), float(found.high)]
+
+
+def _risk(wrong, count, share):
+    n, n_wrong = len(wrong), int(wrong.sum())
+    return {
+        count: n_wrong, share: n_wrong / n if n else None, f"{share}_interval": interval(n_wrong, n)
+    }  # fmt: skip
+
+
+def brier_score(true, proba):
+    """Mean squared difference of probabilities and outcome, as scikit-learn has it.
+
+    Of two classes that of one of them; of more the sum over all classes.
+
+    Parameters
+    ----------
+    true : ndarray of int
+    proba : ndarray of shape (n, n_classes)
+
+    Returns
+    -------
+    float
+    """
+    outcome = np.eye(proba.shape[1])[true]
+    total = float(np.mean(np.sum((proba - outcome) ** 2, axis=1)))
+    return total / 2 if proba.shape[1] == 2 else total
+
+
+def log_score(true, proba):
+    """Mean of -log of the probability of the true class."""
+    return float(log_loss(true, proba, labels=np.arange(proba.shape[1])))
+
+
+def _probabilistic(rows):
+    """Scores of the probabilities, on rows whose label is known to the model."""
+    true, proba = rows.true[rows.known], rows.proba[rows.known]
+    bins = _bins(rows)
+    off = sum(b["n"] * abs(b["right"] - b["probability"]) for b in bins)
+    return {
+        "log_loss": log_score(true, proba), "brier": brier_score(true, proba),
+        "ece": off / len(rows.true), "calibration": bins,
+    }  # fmt: skip
+
+
+def _bins(rows):
+    """Bins of the probability of the predicted label that hold rows."""
+    p = rows.proba[np.arange(len(rows.true)), rows.predicted]
+    number = np.minimum((p * N_BINS).astype(int), N_BINS - 1)
+    found = []
+    for k in np.unique(number).tolist():
+        here = number == k
+        n, n_right = int(here.sum()), int((~rows.wrong[here]).sum())
+        found.append(
+            {
+                "low": k / N_BINS, "high": (k + 1) / N_BINS, "n": n,
+                "probability": float(p[here].mean()), "right": n_right / n,
+                "interval": interval(n_right, n),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _coverage(rows):
+    """Risk among the surest rows."""
+    arrays = rows.true, rows.predicted, rows.confidence
+    coverage, risk, _ = risk_coverage_curve(*arrays)
+    at = np.minimum(np.searchsorted(coverage, np.array(COVERAGES) - 1e-12), len(coverage) - 1)
+    return {
+        "aurc": aurc(*arrays),
+        "risk_at_coverage": [
+            {"coverage": float(coverage[i]), "risk": float(risk[i])} for i in dict.fromkeys(at)
+        ],
+    }
+
+
+def binary_scores(rows, positive):
+    """True labels (0 or 1) and probabilities of a class, or None unless both labels are there."""
+    true = rows.true[rows.known]
+    if len(rows.classes) != 2 or len(np.unique(true)) < 2:
+        return None
+    return (true == positive).astype(int), rows.proba[rows.known, positive]
+
+
+def _binary(rows, positive):
+    scores = binary_scores(rows, positive)
+    if scores is None:
+        return {"positive": None, "auc": None, "average_precision": None}
+    return {
+        "positive": rows.classes[positive], "auc": float(roc_auc_score(*scores)),
+        "average_precision": float(average_precision_score(*scores)),
+    }  # fmt: skip
+
+
+def _by_class(rows):
+    """Precision, recall, F1 and support of each class, before any rejection."""
+    numbers = np.arange(len(rows.classes))
+    scores = precision_recall_fscore_support(
+        rows.true, rows.predicted, labels=numbers, zero_division=np.nan
+    )
+    return [
+        {
+            "label": rows.classes[k], "precision": _or_none(precision), "recall": _or_none(recall),
+            "f1": _or_none(f1), "support": int(support),
+            "predicted": int((rows.predicted == k).sum()),
+            "rejected": int((rows.rejected & (rows.true == k)).sum()),
+        }
+        for k, (precision, recall, f1, support) in enumerate(zip(*scores, strict=True))
+    ]  # fmt: skip
+
+
+def _confusion(rows):
+    """Counts of true (rows) and predicted (columns) labels among decided rows; rejected apart.
+
+    Rows whose label the model does not know are in the last row, under the label None.
+    """
+    labels: list[str | None] = list(rows.classes)
+    numbers, true = np.arange(len(labels)), rows.true
+    if not rows.known.all():
+        labels, numbers = [*labels, None], np.append(numbers, len(labels))
+        true = np.where(rows.known, true, len(rows.classes))
+    decided = ~rows.rejected
+    if decided.any():
+        matrix = confusion_matrix(true[decided], rows.predicted[decided], labels=numbers)
+    else:  # scikit-learn refuses none
+        matrix = np.zeros((len(numbers), len(numbers)), dtype=int)
+    rejected = np.bincount(true[rows.rejected], minlength=len(numbers))
+    return {
+        "labels": labels, "matrix": matrix[:, : len(rows.classes)].tolist(),
+        "rejected": rejected.tolist(),
+    }  # fmt: skip
+
+
+def _or_none(value):
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,144 @@
+"""What to make of the numbers that an inference tells about itself, in plain words."""
+
+import numpy as np
+
+from bayespoint.chains import UNMIXED
+from bayespoint.tables import printable
+
+FINE, WATCH, BAD = "fine", "watch", "bad"
+
+# Four chains of 25 independent draws exceed 1.1 in 4 of 1,000 trials, 1.2 (UNMIXED) in none.
+WATCHED_RHAT = 1.1
+# A share of votes is known to 0.5 / sqrt(ESS): to 0.1 with 25 effective draws, 0.07 with 50.
+LEAST_ESS, WATCHED_ESS = 25, 50
+# An angle of 0.3 radians between two Bayes points has the cosine 0.955: outputs differ by 0.3 at
+# most, and labels of points with smaller ones may change; of 0.6, the cosine 0.83.
+WATCHED_ANGLE, WORST_ANGLE = 0.3, 0.6
+# Outputs are followed bounce by bounce in float64: 1e-14 is usual, and from 1e-7 on balls are lost
+# (billiards.LOST).
+WORST_DRIFT = 1e-7
+# A ball that rounding leads out of its cell flies again; more than one in a hundred bounces tells
+# of walls that meet at angles too small for float64.
+MANY_RESTARTS = 0.01
+# Mean probability of a label, by which a machine is no better than a coin.
+COIN = 0.5
+
+
+def verdicts_on(found):
+    """Yield (level, words) on all that can be judged."""
+    if found["inference"] == "ep":
+        yield from _on_propagation(found["machines"])
+    if any("rhat" in machine for machine in found["machines"]):
+        yield from _on_chains(found)
+    if any("violated" in machine for machine in found["machines"]):
+        yield _on_perceptrons(found["machines"])
+    if found["inference"] != "ep":
+        yield _on_angles(found["machines"])
+
+
+def _on_propagation(machines):
+    needed = ("sweeps", "converged", "bounded", "mean_probability")
+    if any(m.get(name) is None for m in machines for name in needed):
+        yield WATCH, "the model does not hold what expectation propagation told of its run."
+        return
+    moving = [m for m in machines if not m["converged"]]
+    bounded = [m for m in machines if m["bounded"]]
+    blind = [m for m in machines if m["mean_probability"] < COIN]
+    least = min(m["mean_probability"] for m in machines)
+    if moving:
+        words = f"expectation propagation has not converged for {_named(moving)}: probabilities "
+        yield BAD, words + "may be off. Raise --max-time, or use --inference billiard."
+    else:
+        most = max(m["sweeps"] for m in machines)
+        yield FINE, f"expectation propagation has converged, in {most} sweeps at most."
+    if bounded:
+        words = f"sites had to be bounded for {_named(bounded)}: the approximation is rougher "
+        yield WATCH, words + "there. Compare with --inference billiard."
+    words = f"evidence: labels have a mean probability of {least:.3f} "
+    if blind:
+        words += f"for {_named(blind)}, no better than a coin. "
+        yield BAD, words + "The columns may not tell the classes apart."
+    else:
+        yield FINE, words + "or more (a coin: 0.5)."
+
+
+def _on_chains(found):
+    machines = found["machines"]
+    known = [m for m in machines if m.get("rhat") is not None]
+    if not known:
+        yield WATCH, "too few draws to compare chains: raise --n-draws."
+    else:
+        worst = max(m["rhat"] for m in known)
+        level = _level(worst, WATCHED_RHAT, UNMIXED)
+        words = {
+            FINE: "the chains agree", WATCH: "the chains agree roughly; raise --n-draws to be sure",
+            BAD: "the chains do not agree: draws depend on where they began. Raise --n-draws"
+            + (", or use --inference billiard" if found["inference"] == "gibbs" else ""),
+        }  # fmt: skip
+        yield level, f"R-hat {worst:.3f} at worst: {words[level]}."
+    sizes = [m["ess"] for m in machines if m.get("ess") is not None]
+    if sizes:
+        least = min(sizes)
+        level = _level(-least, -WATCHED_ESS, -LEAST_ESS)
+        advice = "" if level == FINE else " Raise --n-draws."
+        yield (
+            level,
+            (
+                f"effective draws: {least:.0f} at least; a share of votes is known to about "
+                f"{0.5 / np.sqrt(max(least, 1)):.2f}.{advice}"
+            ),
+        )
+    yield from _on_flights(found)
+
+
+def _on_flights(found):
+    drift, restarts = found["run"].get("drift"), found["run"].get("restarts")
+    if drift is not None:
+        if drift > WORST_DRIFT:
+            words = f"rounding moved outputs by {drift:.1e}: the Gram matrix is nearly "
+            yield BAD, words + "singular, as with rows that are almost copies. Use --inference ep."
+        else:
+            yield FINE, f"rounding moved outputs by {drift:.1e} at most."
+    bounces = sum(m.get("bounces") or 0 for m in found["machines"])
+    if restarts:
+        level = WATCH if restarts > MANY_RESTARTS * max(bounces, 1) else FINE
+        yield (
+            level,
+            (
+                f"{restarts:,} flights were done again, as rounding led them out of their cell "
+                f"(of {bounces:,} bounces)."
+            ),
+        )
+
+
+def _on_perceptrons(machines):
+    left = [m for m in machines if m.get("violated")]
+    if left:
+        return BAD, (
+            f"some perceptrons still make training errors for {_named(left)}: the time was up. "
+            f"Raise --max-time."
+        )
+    return FINE, "every perceptron has learned all training points (with the softness)."
+
+
+def _on_angles(machines):
+    known = [m["angle_error"] for m in machines if m["angle_error"] is not None]
+    if not known:
+        return WATCH, "the error of the Bayes point is not known: there are too few draws."
+    worst = max(known)
+    level = _level(worst, WATCHED_ANGLE, WORST_ANGLE)
+    advice = "" if level == FINE else " Raise --n-draws."
+    return level, (
+        f"the Bayes point is known to an angle of {worst:.3f} radians (cosine "
+        f"{np.cos(min(worst, np.pi / 2)):.3f}).{advice}"
+    )
+
+
+def _level(value, watched, worst):
+    return BAD if value > worst else WATCH if value > watched else FINE
+
+
+def _named(machines):
+    """Machines by their class, the first of many."""
+    names = ", ".join(f"'{printable(m['class'])}'" for m in machines[:3])
+    return names if len(machines) <= 3 else f"{names} and {len(machines) - 3} more"

@@ -1,0 +1,245 @@
+"""What an item is made of, and the rule by which it counts as reproduced."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+
+REPRODUCED, BETTER, NOT_REPRODUCED = "reproduced", "better", "not reproduced"
+
+# Of a statement that our run could not contradict: it does not count.
+BY_CONSTRUCTION = "holds by construction"
+
+# Differences up to so many standard errors are put down to chance.
+ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of the paper beside ours.
+
+    It is reproduced when the two differ by at most two standard errors of their difference and the
+    tolerance. Beyond that it is better or not reproduced.
+
+    Parameters
+    ----------
+    what : str
+        Its name, with the unit.
+    published, measured : float
+        The numbers.
+    published_error, measured_error : float, default=0.0
+        Their standard errors. A number that the paper has from one run has the spread of one run.
+    tolerance : float or tuple of float, default=0.0
+        What counts as the same beyond chance: rounding of the printed number, say. A pair says how
+        far ours may lie below and above the published one.
+    better : {"lower", "higher"} or None
+        Which direction counts as better; None where neither does.
+    digits : int, default=2
+        Digits after the point, in print.
+    """
+
+    what: str
+    published: float
+    measured: float
+    published_error: float = 0.0
+    measured_error: float = 0.0
+    tolerance: float | tuple[float, float] = 0.0
+    better: str | None = "lower"
+    digits: int = 2
+
+    @property
+    def verdict(self):
+        """Whether the numbers agree; those that are not finite, errors too, do not."""
+        off = self.measured - self.published
+        chance = ERRORS * np.hypot(self.published_error, self.measured_error)
+        if not np.isfinite(off) or not np.isfinite(chance):
+            return NOT_REPRODUCED
+        below, above = self.allowed
+        if -below - chance <= off <= above + chance:
+            return REPRODUCED
+        gain = {"lower": -off, "higher": off, None: 0.0}[self.better]
+        return BETTER if gain > 0 else NOT_REPRODUCED
+
+    @property
+    def allowed(self):
+        """How far ours may lie below and above the published number, beyond chance."""
+        one = self.tolerance
+        return one if isinstance(one, tuple) else (one, one)
+
+    def cells(self):
+        """Return what a table shows: what, published, ours, verdict."""
+        published = _number(self.published, self.published_error, self.digits)
+        below, above = self.allowed
+        if below != above:
+            published += f" (within {below:g} below and {above:g} above)"
+        elif below:
+            published += f" (within {below:g})"
+        return (
+            self.what,
+            published,
+            _number(self.measured, self.measured_error, self.digits),
+            self.verdict,
+        )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, or one that its picture makes, and whether our run bears it out.
+
+    Parameters
+    ----------
+    what : str
+        The statement.
+    holds : bool
+        Whether it holds in our run.
+    seen : str
+        What our run shows, in numbers.
+    by_construction : bool, default=False
+        Whether nothing but a mistake in the program could make it fail: a theorem, or a comparison
+        that cannot come out otherwise. Such a row is shown, and counts only if it fails.
+    """
+
+    what: str
+    holds: bool
+    seen: str
+    by_construction: bool = False
+
+    @property
+    def verdict(self):
+        """Whether the statement holds."""
+        if not self.holds:
+            return NOT_REPRODUCED
+        return BY_CONSTRUCTION if self.by_construction else REPRODUCED
+
+    def cells(self):
+        """Return what a table shows: what, published, ours, verdict."""
+        return self.what, "", self.seen, self.verdict
+
+
+def _number(value, error, digits):
+    text = f"{value:.{digits}f}"
+    return f"{text} ± {error:.{digits}f}" if error else text
+
+
+def overall(rows):
+    """Return the verdict of an item: that of its worst row, better if one is and none fails.
+
+    Rows that hold by construction do not count.
+    """
+    verdicts = {row.verdict for row in rows}
+    for verdict in (NOT_REPRODUCED, BETTER):
+        if verdict in verdicts:
+            return verdict
+    return REPRODUCED
+
+
+@dataclass
+class Run:
+    """How an item is run: its size, random numbers, processes and progress.
+
+    Parameters
+    ----------
+    name : str
+        The item, so that two items do not share random numbers.
+    quick : bool, default=False
+        A small run instead of one as published.
+    seed : int, default=0
+        Seed of everything random.
+    n_jobs : int, default=1
+        Processes that ``map`` may use.
+    on_progress : callable, default=None
+        Called with the number of cases done and of all cases.
+    """
+
+    name: str
+    quick: bool = False
+    seed: int = 0
+    n_jobs: int = 1
+    on_progress: Callable[[int, int], None] | None = None
+
+    def size(self, published, quick):
+        """Return the first number, or the second one in a quick run."""
+        return quick if self.quick else published
+
+    def entropy(self, *key):
+        """Return numbers that seed a generator, different for each item and key."""
+        return [self.seed, zlib.crc32(self.name.encode()), *key]
+
+    def rng(self, *key):
+        """Return a generator of its own for the key."""
+        return np.random.default_rng(self.entropy(*key))
+
+    def integer(self, *key):
+        """Return a ``random_state`` for the key."""
+        return int(self.rng(*key).integers(2**31))
+
+    def map(self, function, cases):
+        """Return ``function(*case)`` for every case, in order, on all processes.
+
+        The function and its arguments travel to other processes: define it at the top of a module.
+        """
+        cases = list(cases)
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        results = []
+        for result in parallel(delayed(function)(*case) for case in cases):
+            results.append(result)
+            if self.on_progress is not None:
+                self.on_progress(len(results), len(cases))
+        return results
+
+
+@dataclass(frozen=True)
+class Item:
+    """One table, figure or statement of a paper.
+
+    Parameters
+    ----------
+    paper : {"LSB", "JMLR", "KGS", "RM"}
+        The paper, as in the notation.
+    place : str
+        "figure 1", "table 18.1"; with the paper it makes the name.
+    title : str
+        What it shows, in one line.
+    then : str
+        What the paper did, in our words (Markdown).
+    now : str
+        What our run does, and where it departs from the paper's.
+    measure : callable
+        Takes a Run, returns a dict of numbers, strings, lists and arrays: all that the two
+        functions below need.
+    compare : callable
+        Takes that dict (arrays have become lists, NaN has become None), returns a list of Quantity
+        and Claim.
+    draw : callable
+        Takes that dict and an empty matplotlib figure.
+    alt : str
+        What the picture shows, for those who do not see it.
+    thoughts : str or callable
+        What we make of the outcome of the full run; why, where it differs (Markdown). A callable
+        takes the dict of numbers: what is quoted from it cannot go stale.
+    size : tuple of float
+        Width and height of the picture in inches.
+    """
+
+    paper: str
+    place: str
+    title: str
+    then: str
+    now: str
+    measure: Callable[[Run], dict]
+    compare: Callable[[dict], list]
+    draw: Callable[[dict, object], None]
+    alt: str
+    thoughts: str | Callable[[dict], str] = ""
+    size: tuple[float, float] = (9.0, 4.0)
+
+    @property
+    def name(self):
+        """How the command line calls it."""
+        return f"{self.paper}-{self.place}".lower().replace(" ", "-")
+
+    def why(self, data):
+        """Return the thoughts, with the numbers of a run."""
+        return self.thoughts(data) if callable(self.thoughts) else self.thoughts

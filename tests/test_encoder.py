@@ -1,0 +1,199 @@
+"""From tables to features: the same way in training and prediction, or a clear error."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from bayespoint.encoder import TableEncoder
+from bayespoint.tables import Table, TableError
+
+
+def text(*values):
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def table(**columns):
+    arrays = [
+        text(*c) if any(isinstance(v, str) for v in c) else np.array(c) for c in columns.values()
+    ]
+    n_rows = len(arrays[0])
+    return Table(tuple(columns), tuple(arrays), np.arange(2, n_rows + 2))
+
+
+TRAIN = table(size=[1.0, 2.0, np.nan, 6.0], colour=["red", "blue", "red", None])
+
+
+@pytest.fixture
+def encoder():
+    return TableEncoder().fit(TRAIN)
+
+
+def test_numbers_are_filled_and_scaled_categories_one_hot(encoder):
+    X, notes = encoder.encode(TRAIN)
+    filled = np.array([1.0, 2.0, 2.0, 6.0])
+    np.testing.assert_allclose(X[:, 0], (filled - filled.mean()) / filled.std())
+    assert X[:, 1:].tolist() == [[0, 1], [1, 0], [0, 1], [0, 0]]
+    assert encoder.feature_names_ == ["size", "colour=blue", "colour=red"]
+    assert notes == ["2 missing cells filled in: 2 columns ('size', 'colour')."]
+
+
+def test_order_is_free_and_others_are_ignored(encoder):
+    shuffled = Table(("id", "colour", "size"), (np.arange(4.0), *TRAIN.columns[::-1]))
+    X, notes = encoder.encode(shuffled)
+    np.testing.assert_array_equal(X, encoder.transform(TRAIN))
+    assert any("1 column ('id')" in note for note in notes)
+
+
+def test_missing_columns_are_named_at_once(encoder):
+    with pytest.raises(TableError, match=r"2 columns \('size', 'colour'\) .*are not there"):
+        encoder.transform(table(other=[1.0]))
+
+
+def test_new_categories_and_far_numbers_are_noted(encoder):
+    X, notes = encoder.encode(table(size=[1e308, 2.0], colour=["mauve", "blue"]))
+    assert X[0, 1:].tolist() == [0, 0]
+    assert X[0, 0] == 1e6
+    assert any("'mauve'" in note and "1 cell " in note for note in notes)
+    assert any("standard deviations" in note for note in notes)
+
+
+def test_text_in_a_column_of_numbers_is_an_error_with_its_line(encoder):
+    with pytest.raises(TableError, match=r"column 'size', line 3: '1,5' is not a number.*point"):
+        encoder.transform(table(size=["1", "1,5"], colour=["red", "red"]))
+
+
+def test_numbers_for_categories_count_as_their_text():
+    encoder = TableEncoder().fit(table(code=["1", "2", "A"], x=[1.0, 2.0, 3.0]))
+    assert encoder.transform(table(code=[2.0, 1.0], x=[1.0, 1.0]))[:, :3].tolist() == [
+        [0, 1, 0], [1, 0, 0],
+    ]  # fmt: skip
+
+
+def test_what_does_not_vary_is_left_out():
+    encoder = TableEncoder().fit(
+        table(
+            x=[1.0, 2.0], one=[5.0, 5.0], same=["a", "a"], none=[np.nan, np.nan], gap=[3.0, np.nan]
+        )
+    )
+    assert encoder.feature_names_ == ["x"]
+    assert "1 column ('none')" in encoder.notes_[0]
+    assert "3 columns ('one', 'same', 'gap')" in encoder.notes_[1]
+    with pytest.raises(TableError, match="no column is left"):
+        TableEncoder().fit(table(one=[5.0, 5.0]))
+
+
+def test_too_many_categories_name_the_column_and_the_remedy():
+    names = table(id=[f"row {i}" for i in range(60)], x=list(map(float, range(60))))
+    with pytest.raises(TableError, match=r"'id' .*60 different values.*--drop"):
+        TableEncoder().fit(names)
+    assert len(TableEncoder(60).fit(names).feature_names_) == 61
+
+
+def test_one_bad_cell_among_numbers_is_shown():
+    cells = [str(i) for i in range(80)]
+    cells[33] = "oops"
+    with pytest.raises(TableError, match=r"79 of 80 cells are numbers, but not 'oops' \(line 35\)"):
+        TableEncoder().fit(table(x=cells))
+    few = TableEncoder().fit(table(x=["1", "2", "x"]))
+    assert "'x' (line 4)" in few.notes_[0]
+
+
+def test_decimal_commas_are_an_error():
+    with pytest.raises(TableError, match="'x' holds numbers with a decimal comma, such as '1,5'"):
+        TableEncoder().fit(table(x=["1,5", "2", "3,25"]))
+
+
+def test_thousands_separators_are_an_error():
+    for cells in (["7", "1,000", "-2,500.5"], ["1,000,000", "12,345", "999"]):
+        with pytest.raises(TableError, match=r"'x' holds numbers with thousands sep.*Remove"):
+            TableEncoder().fit(table(x=cells))
+    with pytest.raises(TableError, match="decimal comma, such as '1,5'"):
+        TableEncoder().fit(table(x=["1,000", "1,5", "3"]))
+    encoder = TableEncoder().fit(table(x=[1.0, 2.0]))
+    with pytest.raises(TableError, match=r"'1,000' is not a number.*without thousands separators"):
+        encoder.transform(table(x=["1,000", "2"]))
+
+
+def test_a_name_in_another_case_is_pointed_out():
+    encoder = TableEncoder().fit(table(Size=[1.0, 2.0]))
+    with pytest.raises(TableError, match=r"'Size'.* differ only in case: 'size'"):
+        encoder.transform(table(size=[1.0]))
+
+
+@pytest.mark.parametrize("factor", [1e308, 1e-300, 5e-324 * 8, 1e200])
+def test_extreme_numbers(factor):
+    column = np.array([-1.0, 0.5, np.nan, 1.0]) * factor
+    X = TableEncoder().fit(Table(("x",), (column,))).transform(Table(("x",), (column,)))
+    plain = np.array([-1.0, 0.5, 0.5, 1.0])
+    np.testing.assert_allclose(X[:, 0], (plain - plain.mean()) / plain.std(), rtol=0.2)
+    assert np.isfinite(X).all()
+
+
+def test_svmlight_leaves_out_zeros_of_its_own_columns_only(encoder):
+    fitted = TableEncoder().fit(table(x1=[0.0, 1.0], x2=[1.0, 3.0]))
+    sparse = Table(("label", "x2"), (np.ones(1), np.ones(1)), np.array([1]), fill=0.0)
+    assert fitted.transform(sparse).tolist() == [[-1.0, -1.0]]
+    with pytest.raises(TableError, match="'size', 'colour'"):
+        encoder.transform(sparse)
+
+
+def test_state_goes_through_json(encoder):
+    state = json.loads(json.dumps(encoder.to_state(), allow_nan=False))
+    again = TableEncoder.from_state(state)
+    np.testing.assert_array_equal(again.transform(TRAIN), encoder.transform(TRAIN))
+    assert again.to_state() == encoder.to_state()
+    assert again.text_columns == ["colour"]
+
+
+def changed(path, value):
+    state = TableEncoder().fit(TRAIN).to_state()
+    place = state
+    for key in path[:-1]:
+        place = place[key]
+    if value is KeyError:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return state
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["max_categories"], "50"), (["max_categories"], 1), (["max_categories"], True),
+        (["max_categories"], 10**9), (["columns"], []), (["columns"], {}), (["columns", 0], "x"),
+        (["columns", 0, "scale"], 0.0), (["columns", 0, "scale"], -1.0),
+        (["columns", 0, "mean"], None),
+        (["columns", 0, "median"], math.nan), (["columns", 0, "scale"], math.inf),
+        (["columns", 0, "mean"], True), (["columns", 0, "mean"], "1"), (["columns", 0, "name"], 3),
+        (["columns", 0, "name"], " "), (["columns", 0, "name"], "colour"),
+        (["columns", 0, "kind"], "x"),
+        (["columns", 0, "extra"], 1), (["columns", 1, "values"], []),
+        (["columns", 1, "values"], "ab"),
+        (["columns", 1, "values"], ["b", "a"]), (["columns", 1, "values"], ["a", "a"]),
+        (["columns", 1, "values"], [1, 2]),
+        (["columns", 1, "values"], [f"{i:03}" for i in range(51)]),
+        (["notes"], [1]), (["notes"], KeyError), (["columns", 0, "mean"], KeyError), (["new"], 1),
+        pytest.param(["columns", 0, "mean"], 10**400, id="huge"),
+    ],
+)  # fmt: skip
+def test_odd_states_are_refused(path, value):
+    with pytest.raises(ValueError, match=r"stored encoder|max_categories"):
+        TableEncoder.from_state(changed(path, value))
+
+
+def test_states_that_are_no_objects():
+    for state in (None, [], "x", 3):
+        with pytest.raises(ValueError, match="stored encoder"):
+            TableEncoder.from_state(state)
+
+
+def test_numbers_that_name_categories_may_have_a_comma():
+    codes = table(x=["1,5", "2", "3,25"])
+    encoder = TableEncoder().fit(codes, categorical=["x"])
+    assert encoder.feature_names_ == ["x=1,5", "x=2", "x=3,25"]
+    assert encoder.notes_ == []
