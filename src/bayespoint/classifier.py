@@ -477,11 +477,8 @@ class BayesPointClassifier(
             diagonal = distinct.diagonal()[used]
         else:
             self.support_vectors_ = distinct[used]
-        if self.device_ != "cpu" and self.kernel != "precomputed":
-            self._support_ = problem.rows.prepared(used, kernel.laid_out(self.support_vectors_))
-        else:
-            prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
-            self._support_ = dict(vars(prepared))
+        prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
+        self._support_ = dict(vars(prepared))
 
     def _fit_link(self, kernel, distinct, problem, points, budget):
         label, weight, rows = points.label, points.weight, problem.rows

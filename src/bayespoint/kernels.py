@@ -131,7 +131,7 @@ class Kernel:
 
     def prepare(self, X, diagonal=None):
         """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
-        X = self.laid_out(X)
+        X = self._laid_out(X)
         squared_norm = _squared_norms(X) if self.uses_products else None
         if diagonal is None:
             diagonal = self._diagonal(X, squared_norm)
@@ -158,8 +158,7 @@ class Kernel:
         scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
         return Points(X, squared_norm, scale, np.sign(length))
 
-    def laid_out(self, X):
-        """Return points in the layout and precision of the kernel, about its centre."""
+    def _laid_out(self, X):
         if self.layout_ is None:
             return X
         if self.layout_.endswith("double"):

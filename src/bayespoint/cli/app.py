@@ -93,7 +93,7 @@ MaxTime = Annotated[
     float | None, typer.Option(min=0.01, help="Seconds for training; the best until then counts.")
 ]
 Method = Annotated[Inference, typer.Option("--inference", help="How classifiers are averaged.")]
-Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu or auto.")]
+Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda or auto.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all that is random.")]
 Jobs = Annotated[int, typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")]
 Draws = Annotated[int, typer.Option("--n-draws", min=1, max=100_000, help="Classifiers averaged.")]

@@ -70,14 +70,6 @@ class PlacedRows(DeviceRows):
         self.ensure(())
         return DeviceBlocks(self.store).make
 
-    def prepared(self, index, X):
-        """Return what `Kernel.prepare` gives for some of the points, which are X as laid out."""
-        chosen = torch.from_numpy(np.asarray(index)).to(self.device)
-        names = ("squared_norm", "scale", "length")
-        fields = {name: getattr(self.points, name) for name in names}
-        found = {k: None if f is None else f[chosen].cpu().numpy() for k, f in fields.items()}
-        return {"X": X} | found
-
     def part(self, index):
         """Return the rows of some of the points."""
         chosen = torch.from_numpy(np.asarray(index)).to(self.device)

@@ -75,6 +75,7 @@ FITTED = {
     "_support_": Plain((dict,)),
 }
 OPTIONAL = {
+    "device_": Plain((str,), choices=("cpu", "cuda")),  # from schema 1 on, but not at once
     "feature_names_in_": Array("f", kinds="O"),
     "_chosen_noise_": Array("c"),
     "log_evidence_": Plain(NUMBER),
