@@ -356,7 +356,7 @@ def gpytorch_classifier(X, y, X_test, y_test):
     torch.manual_seed(0)
     network, likelihood = (
         Sparse(Z[:500].clone()).to(GPU),
-        gpytorch.likelihoods.BernoulliLikelihood(),
+        gpytorch.likelihoods.BernoulliLikelihood().to(GPU),
     )
     loss = gpytorch.mlls.VariationalELBO(likelihood, network, len(t))
     optimiser = torch.optim.Adam(network.parameters(), lr=0.05)

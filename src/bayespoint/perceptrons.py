@@ -10,6 +10,7 @@ goes on until it needs a row that is missing, then the missing rows of all runs 
 together.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ VISIT_WORK = 1e7
 # Outputs within so many units in the last place of k(x, x) count as zero: a tie that rounding
 # made positive would be a training error in exact arithmetic.
 TIE_ULPS = 32
+
+# Orders that are worth threads of their own.
+MANY_ORDERS = 32
 
 # Even without time left, each run asks for its first row and makes its first update.
 MIN_STEPS = 2
@@ -208,7 +212,7 @@ def perceptron_draws(
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        orders = [order_of_draw(number) for number in part]
+        orders = _orders(order_of_draw, part)
         wave = make_wave(rows, targets, ridge, slack, orders)
         try:
             _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
@@ -228,6 +232,13 @@ def perceptron_draws(
         if budget.spent():
             break
     budget.close()
+
+
+def _orders(order_of_draw, numbers):
+    if len(numbers) < MANY_ORDERS:
+        return [order_of_draw(number) for number in numbers]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(order_of_draw, numbers))
 
 
 def _run(wave, budget, threads, max_passes, progress, check):

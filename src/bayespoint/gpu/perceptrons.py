@@ -14,7 +14,7 @@ UPDATE_WORK = 2e8
 RUNS_IN_FLIGHT = 1000
 
 # Runs whose outputs are computed anew together: wide products, and little memory in float64.
-VERIFIED_RUNS = 200
+VERIFIED_RUNS = 1000
 
 
 # State of a run that has ended, before its outputs were computed anew.
