@@ -374,13 +374,10 @@ def test_tensors_that_are_wrong(digits):
 
 
 @pytest.mark.usefixtures("no_stand_in")
-def test_tensors_need_a_gpu(digits):
-    X, y, _ = within(*digits, 60)
-    for settings in ({"device": "cpu"}, {"device": "auto"}):
-        if settings["device"] == "auto" and torch.cuda.is_available():
-            continue
-        with pytest.raises(ValueError, match=r"PyTorch tensor.*needs device='cuda'.*X\.cpu"):
-            make(**settings).fit(torch.from_numpy(X), y)
+def test_tensors_on_the_host_are_arrays_to_a_fit_there(digits):
+    X, y, new = within(*digits, 60)
+    ours = make(device="cpu").fit(torch.from_numpy(X), y)
+    assert_array_equal(ours.predict(new), make(device="cpu").fit(X, y).predict(new))
 
 
 def test_tensors_do_for_predictions_of_a_model_on_the_cpu(digits):
@@ -451,36 +448,15 @@ def test_callable_kernels_run_on_the_cpu(cancer):
     assert_array_equal(clf.predict_proba(new), expected.predict_proba(new))
 
 
-def fitted_or_refused(inference, word, X, y, **settings):
-    """A fit on the GPU, or None if an error that names the method refuses it."""
-    try:
-        return make(inference, **settings).fit(X, y)
-    except ValueError as error:
-        if word not in str(error):
-            raise
-        return None
-
-
-def test_gibbs_is_not_the_billiard(cancer):
-    """Either it runs as on the CPU, or it is refused; it is not another method in silence."""
+def test_gibbs_is_refused_rather_than_another_method_in_silence(cancer):
     X, y, _ = within(*cancer, 25)
-    settings = {"n_draws": 64, "label_noise": 0.1}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        ours = fitted_or_refused("gibbs", "gibbs", X, y, **settings)
-        theirs = make("gibbs", "cpu", **settings).fit(X, y)
-    assert not np.any(theirs.diagnostics_["bounces"])
-    if ours is None:
-        return
-    assert not np.any(ours.diagnostics_["bounces"])
+    with pytest.raises(ValueError, match="inference='gibbs'.*CPU only"):
+        make("gibbs", label_noise=0.1).fit(X, y)
 
 
-def test_ep_runs_or_is_refused(cancer):
+def test_ep(cancer):
     X, y, new = within(*cancer, 60)
-    theirs = make("ep", "cpu").fit(X, y)
-    ours = fitted_or_refused("ep", "inference", X, y)
-    if ours is None:
-        return
+    theirs, ours = make("ep", "cpu").fit(X, y), make("ep").fit(X, y)
     assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=1e-3)
     assert ours.log_evidence_ == pytest.approx(theirs.log_evidence_, abs=1e-2)
 
@@ -512,6 +488,11 @@ def test_no_gpu(monkeypatch, cancer):
 def test_the_device_of_pytorch(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(devices, "find_spec", lambda _: None)
+    assert devices.torch_device("auto") is None
+    with pytest.raises(DeviceError, match="needs Triton"):
+        devices.torch_device("cuda")
+    monkeypatch.setattr(devices, "find_spec", lambda name: name)
     for name in ("cuda", "auto"):
         assert devices.torch_device(name) == torch.device("cuda", 3)
     assert devices.torch_device("cpu") is None
@@ -528,11 +509,11 @@ def test_too_little_memory_says_what_would_fit(digits, monkeypatch):
         make().fit(X, y)
     # Enough for some rows, not for all of them and their factor.
     monkeypatch.setattr(placing, "free_bytes", lambda _: 200_000)
-    with pytest.raises(DeviceError, match=r"300 points does not fit.*; 187 points would"):
+    with pytest.raises(DeviceError, match=r"300 points does not fit.*; about \d+ points would"):
         make("billiard").fit(X, y)
     monkeypatch.setattr(placing, "free_bytes", lambda _: 10**9)
     monkeypatch.setattr(gpu_factor, "free_bytes", lambda _: 1000)
-    with pytest.raises((DeviceError, ValueError), match="device='cuda'"):
+    with pytest.raises(DeviceError, match="300 points does not fit"):
         make("billiard").fit(X, y)
 
 

@@ -1,5 +1,7 @@
 """Where a fit runs: on the CPU, or on a GPU through PyTorch. PyTorch is imported when asked for."""
 
+from importlib.util import find_spec
+
 DEVICES = ("cpu", "cuda", "auto")
 
 # Share of the free memory of a GPU that a fit may take; PyTorch and the display need some.
@@ -39,10 +41,14 @@ def torch_device(device):
         raise DeviceError(
             "device='cuda' needs PyTorch; run: pip install 'bayespoint[gpu]', or use device='cpu'."
         ) from error
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and find_spec("triton") is not None:
         return torch.device("cuda", torch.cuda.current_device())
     if device == "auto":
         return None
+    if torch.cuda.is_available():
+        raise DeviceError(
+            "device='cuda' needs Triton, which this PyTorch came without; use device='cpu'."
+        )
     raise DeviceError(
         f"device='cuda': PyTorch {torch.__version__} finds no CUDA GPU. Use device='cpu' or "
         f"'auto', or install a driver and a PyTorch built for CUDA."

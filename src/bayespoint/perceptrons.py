@@ -212,7 +212,7 @@ def perceptron_draws(
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        orders = _orders(order_of_draw, part)
+        orders = _orders(order_of_draw, part, make_wave is not Wave)
         wave = make_wave(rows, targets, ridge, slack, orders)
         try:
             _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
@@ -234,8 +234,8 @@ def perceptron_draws(
     budget.close()
 
 
-def _orders(order_of_draw, numbers):
-    if len(numbers) < MANY_ORDERS:
+def _orders(order_of_draw, numbers, on_device):
+    if not on_device or len(numbers) < MANY_ORDERS:  # the cores are idle only beside a GPU
         return [order_of_draw(number) for number in numbers]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(order_of_draw, numbers))
@@ -296,7 +296,7 @@ def _draw(wave, targets, k, number, finished, more):
     """Scale the classifiers of draw k of a wave to unit length."""
     runs = range(k * len(targets), (k + 1) * len(targets))
     pairs, outputs, squared = wave.classifiers(runs)
-    if np.min(squared) <= 0:
+    if np.any(squared <= 0):
         raise ZeroLengthError(
             "kernel is not positive semi-definite: a classifier has squared length "
             f"{np.min(squared):.3g} <= 0. Use a kernel that is an inner product."

@@ -3,7 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
 from bayespoint.devices import is_tensor, torch_device
 from bayespoint.validation import canonical
@@ -32,7 +37,7 @@ class PlacementMixin:
         """Check X and y; X then is an array, a CSR matrix, or data on the device."""
         device = self._device()
         self.device_ = "cpu" if device is None else "cuda"
-        if is_tensor(X):
+        if is_tensor(X) and (device is not None or X.device.type != "cpu"):
             return self._checked_tensors(X, y, device)
         on_device = device is not None and self.kernel != "precomputed"
         options = {"accept_sparse": self._accepts_sparse(), "dtype": [np.float64, np.float32]}
@@ -60,8 +65,11 @@ class PlacementMixin:
         X = checked_tensor(X)
         if len(X) == 0 or X.shape[1] == 0:
             raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
-        y = _check_y(y.cpu().numpy() if is_tensor(y) else y)
+        y = column_or_1d(y.cpu().numpy() if is_tensor(y) else y, warn=True)
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
         check_consistent_length(X, y)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.n_features_in_ = X.shape[1]
         return DeviceData(X, device), y
 

@@ -51,7 +51,7 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     group, distinct = _groups_of_equal_rows(X, keys)
     key = group * (label.max() + 1) + label[kept]
     if distinct:  # there is nothing to merge, and sorting once more can be saved
-        first, inverse = np.argsort(group), group
+        first, inverse = np.argsort(group), group.copy()
         total = weight[kept][first]
     else:
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)

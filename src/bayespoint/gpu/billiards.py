@@ -122,7 +122,7 @@ class DeviceBalls:
         self._ends.zero_()
         draws: list = []
         for flight in range(n_flights):
-            if not self._flight(travel, budget):
+            if (flight and budget.spent()) or not self._flight(travel, budget):
                 break
             if kept and (flight + 1) % thin == 0:
                 draws.append((_host(self._coef), _host(self._outputs)))
@@ -206,7 +206,8 @@ class DeviceBalls:
         along = (coef_p * outputs).sum(dim=1, keepdim=True)
         squared = (coef * outputs).sum(dim=1, keepdim=True) - along**2
         scale = 1 / torch.sqrt(squared)
-        return scale * (coef - along * coef_p), scale * (outputs - along * outputs_p)
+        direction, outputs = coef - along * coef_p, outputs - along * outputs_p
+        return (scale * direction).contiguous(), (scale * outputs).contiguous()
 
     def _arrive(self, balls):
         """Compute positions anew from their coefficients; which balls are lost."""

@@ -3,7 +3,9 @@
 import numpy as np
 import torch
 
-from bayespoint.devices import DeviceError, free_bytes
+from bayespoint.devices import free_bytes
+from bayespoint.factor import RANK_TOLERANCE, RANK_ULPS
+from bayespoint.gpu.gram import too_large
 
 # Columns of the inverse that are held together.
 COLUMNS = 2048
@@ -21,13 +23,7 @@ class DeviceFactor:
     """
 
     def __init__(self, rows, softness):
-        if not rows.whole:
-            raise DeviceError(
-                f"device='cuda': the Gram matrix of {len(rows)} points does not fit beside its "
-                f"factor; {int(np.sqrt(rows.cache_bytes / rows.dtype.itemsize))} points would. "
-                f"Use inference='perceptron', float32, or fewer points."
-            )
-        rows.ensure(())
+        rows.need_whole()
         ridge = torch.from_numpy(np.asarray(softness * rows.diagonal, dtype=np.float64))
         self._lower = _cholesky(rows.store, ridge.to(rows.device))
         self.rank = len(rows)
@@ -86,16 +82,24 @@ class DeviceFactor:
 
 
 def _cholesky(gram, ridge):
-    """Lower factor in the precision of the matrix; where that fails, by way of float64."""
+    """Lower factor in the precision of the matrix; where that is too coarse, by way of float64."""
+    diagonal = gram.diagonal().double() + ridge
+    rounding = RANK_ULPS * np.sqrt(len(gram)) * torch.finfo(gram.dtype).eps
+    share = float((ridge / diagonal.clamp(min=1e-300)).min())  # what softness leaves, at least
+    least = min(max(RANK_TOLERANCE, rounding), share / 2 or np.inf)
     for kind in dict.fromkeys((gram.dtype, torch.float64)):
         needed = 2 * gram.numel() * torch.finfo(kind).bits // 8
         if needed > free_bytes(gram.device):
+            if kind == gram.dtype:
+                raise too_large(gram.device, len(gram), gram.element_size())
             break
         softened = gram.to(kind, copy=True)
-        softened.diagonal().add_(ridge.to(kind))
+        softened.diagonal().copy_(diagonal)
         lower, failed = torch.linalg.cholesky_ex(softened)
-        if not int(failed) and bool(torch.isfinite(lower.diagonal()).all()):
-            return lower.to(gram.dtype) if kind != gram.dtype else lower
+        del softened
+        left = float((lower.diagonal().double() ** 2 / diagonal).min())
+        if not int(failed) and left > least:
+            return lower.to(gram.dtype)
     raise ValueError(
         "device='cuda': the Gram matrix is singular to rounding, so that its factor cannot be "
         "computed on the GPU. Set softness > 0, pass float64 data, or use device='cpu'."

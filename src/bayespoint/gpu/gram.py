@@ -1,5 +1,6 @@
 """Rows of the Gram matrix in the memory of a GPU."""
 
+import threading
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 
 from bayespoint._kernels import kernel_torch
+from bayespoint.devices import DeviceError, free_bytes
 from bayespoint.kernels import some_of
 from bayespoint.threads import Threads
 
@@ -110,13 +112,14 @@ def products(A, B, out=None):
     """
     large = A.device.type == "cuda" and A.shape[0] * B.shape[0] * A.shape[1] >= SPLIT_WORK
     if not large or A.dtype != torch.float32:
-        return torch.mm(A, B.T, out=out)
+        with tensor_cores(False):
+            return torch.mm(A, B.T, out=out)
     return _split_products(split(A), split(B), out)
 
 
 def _split_products(left, right, out=None):
     """Products of rows that were split."""
-    with _tensor_cores():
+    with tensor_cores(True):
         # Small terms first, so that the large ones do not round them off.
         out = torch.mm(left.both, right.turned.T, out=out)
         for start in range(0, left.high.shape[1], SPLIT_FEATURES):
@@ -148,15 +151,20 @@ def _rounded(x):
     return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
+_SETTING = threading.RLock()
+
+
 @contextmanager
-def _tensor_cores():
-    """Let products in float32 use the tensor cores, whatever the process has set."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+def tensor_cores(wanted):
+    """Let products in float32 use the tensor cores or not, whatever the process has set."""
+    with _SETTING:
+        setting = torch.backends.cuda.matmul
+        before = setting.allow_tf32
+        setting.allow_tf32 = wanted
+        try:
+            yield
+        finally:
+            setting.allow_tf32 = before
 
 
 def loops(device, name):
@@ -207,6 +215,12 @@ class DeviceRows:
     def whole(self):
         """Whether all rows fit."""
         return len(self.store) == len(self)
+
+    def need_whole(self):
+        """Make all rows present, or say how many points would fit."""
+        if not self.whole:
+            raise too_large(self.device, len(self), self.dtype.itemsize)
+        self.ensure(())
 
     def ensure(self, wanted):
         """Make as many of the ``wanted`` rows present as the store holds, the first ones first."""
@@ -287,12 +301,12 @@ class DeviceRows:
 
     def matrix(self):
         """Return the Gram matrix in float64, as an array."""
-        self.ensure(())
+        self.need_whole()
         return self.store.double().cpu().numpy()
 
     def coinciding(self, parallel):
         """Yield a point, later ones on the same line, and their signs: see `coinciding_walls`."""
-        self.ensure(())
+        self.need_whole()
         length = torch.sqrt(self.store.diagonal().double())
         seen = np.zeros(len(self), dtype=bool)
         for start in range(0, len(self), DOUBLE_ROWS):
@@ -318,6 +332,16 @@ class DeviceRows:
         return ((found + found.T) / 2).cpu().numpy()
 
 
+def too_large(device, n_points, itemsize):
+    """Return the error of a Gram matrix that does not fit beside its factor."""
+    # The matrix, a softened copy and the factor of it.
+    fitting = int(np.sqrt(STORE_SHARE * free_bytes(device) / (3 * itemsize)))
+    return DeviceError(
+        f"device='cuda': the Gram matrix of {n_points} points does not fit beside its factor; "
+        f"about {fitting} points would. Use inference='perceptron', float32, or fewer points."
+    )
+
+
 def _part(field, start, stop):
     return None if field is None else field[start:stop]
 
@@ -333,7 +357,8 @@ def apply_kernel(kernel, left, right, coef):
     found = []
     for start in range(0, len(left.length), step):
         part = DevicePoints(*(_part(field, start, start + step) for field in left))
-        found.append(values(kernel, part, right) @ columns)
+        with tensor_cores(False):
+            found.append(values(kernel, part, right) @ columns)
     if not found:
         return np.zeros((0, coef.shape[1]))
     return torch.cat(found).double().cpu().numpy()

@@ -15,6 +15,7 @@ RUNS_IN_FLIGHT = 1000
 
 # Runs whose outputs are computed anew together: wide products, and little memory in float64.
 VERIFIED_RUNS = 1000
+VERIFIED_NUMBERS = 60_000_000
 
 
 # State of a run that has ended, before its outputs were computed anew.
@@ -100,8 +101,9 @@ class DeviceWave:
     def _verify(self, runs):
         """Compute outputs anew; runs that have mistakes by these go on."""
         self._pairs = None
-        for start in range(0, len(runs), VERIFIED_RUNS):
-            part = torch.from_numpy(runs[start : start + VERIFIED_RUNS]).to(self.rows.device)
+        step = max(1, min(VERIFIED_RUNS, VERIFIED_NUMBERS // self._outputs.shape[1]))
+        for start in range(0, len(runs), step):
+            part = torch.from_numpy(runs[start : start + step]).to(self.rows.device)
             target = self._targets[part % len(self.targets)]
             signed = (self._counts[part] * target).double()
             outputs = self.rows.products(signed) + signed * self._ridge
@@ -114,7 +116,7 @@ class DeviceWave:
                 ((right <= 0) & (ranks >= 0)).sum(dim=1).double(),
                 wrong.sum(dim=1).double(),
             ]).cpu().numpy()  # fmt: skip
-            here = runs[start : start + VERIFIED_RUNS]
+            here = runs[start : start + step]
             self._squared[here], self._violated[here] = numbers[0], numbers[1].astype(np.int64)
             # A run is given up when it was before; else it must be without a mistake.
             again = (numbers[2] > 0) & (self._wanted[here] == CONVERGED)
@@ -133,6 +135,7 @@ class DeviceWave:
         order = self._orders[runs // len(self.targets)]
         at = ((place + ahead) % n_visited)[:, None]
         self._cursors[runs, AHEAD] = ahead
+        self._violated[runs.cpu().numpy()] = -1  # until they are verified again
         self._cursors[runs, WANTED] = order.gather(1, at)[:, 0].long()
 
     def likely(self, stalled, n_each):  # noqa: ARG002

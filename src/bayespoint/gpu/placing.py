@@ -67,7 +67,7 @@ class PlacedRows(DeviceRows):
 
     def site_blocks(self):
         """Return what factorises for expectation propagation."""
-        self.ensure(())
+        self.need_whole()
         return DeviceBlocks(self.store).make
 
     def part(self, index):
