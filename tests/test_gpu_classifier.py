@@ -450,7 +450,7 @@ def test_callable_kernels_run_on_the_cpu(cancer):
 
 def test_gibbs_is_refused_rather_than_another_method_in_silence(cancer):
     X, y, _ = within(*cancer, 25)
-    with pytest.raises(ValueError, match="inference='gibbs'.*CPU only"):
+    with pytest.raises(ValueError, match=r"inference='gibbs'.*CPU only"):
         make("gibbs", label_noise=0.1).fit(X, y)
 
 
