@@ -22,6 +22,7 @@ from bayespoint.budget import Budget
 from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
 from bayespoint.cli.output import Output
+from bayespoint.cli.predict import _Terminal
 from bayespoint.model_file import load, save
 from bayespoint.tables import read_table
 
@@ -557,3 +558,9 @@ def test_a_wrong_reading_is_noticed(tmp_path):
         fuzz.check_same(table, ["a", "b"], [[1.0, 3.0], ["x", "y"]])
     with pytest.raises(AssertionError, match="unsafe"):
         fuzz.check_message("red \x1b[31m")
+
+
+def test_predictions_do_nothing_to_a_terminal():
+    written = io.StringIO()
+    _Terminal(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
+    assert written.getvalue() == 'a,\\x1b[31m"red\\u202e"\n1,b\n'

@@ -89,8 +89,20 @@ def _opened(output):
     with naming_output():
         sys.stdout.flush()
         with _as_text(sys.stdout.buffer) as stream:
-            yield stream
+            yield _Terminal(stream) if sys.stdout.isatty() else stream
         sys.stdout.buffer.flush()
+
+
+class _Terminal:
+    """A stream to a terminal, on which text from data does nothing but appear."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text):
+        """Write with control characters made visible, line by line."""
+        lines = (printable(line, len(line)) for line in text.split("\n"))
+        return self._stream.write("\n".join(lines))
 
 
 @contextmanager
