@@ -564,3 +564,13 @@ def test_predictions_do_nothing_to_a_terminal():
     written = io.StringIO()
     _Terminal(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
     assert written.getvalue() == 'a,\\x1b[31m"red\\u202e"\n1,b\n'
+
+
+def test_nothing_that_is_read_is_written_over(folder, tmp_path):
+    data, model = tmp_path / "own.csv", tmp_path / "own.onnx"
+    data.write_bytes((folder / "iris.csv").read_bytes())
+    model.write_bytes((folder / "iris.bpm").read_bytes())
+    fails(2, "train", data, "--target", "species", "--model", data, words="file of the data")
+    fails(2, "export", model, "--output", model, words="file of the model")
+    assert data.read_bytes() == (folder / "iris.csv").read_bytes()
+    assert model.read_bytes() == (folder / "iris.bpm").read_bytes()

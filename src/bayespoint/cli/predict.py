@@ -12,7 +12,6 @@ from bayespoint.cli.deciding import base_of, class_names, decide
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.output import (
     Output,
-    UsageError,
     check_writable,
     counted,
     exit_codes,
@@ -57,11 +56,7 @@ def run_predict(
 def _check_paths(file, model, output):
     if str(output) == "-":
         return
-    check_writable(output, "--output")
-    for path, what in ((file, "the data"), (model, "the model")):
-        both = str(path) != "-" and Path(path).exists() and Path(output).exists()
-        if both and Path(path).samefile(output):
-            raise UsageError(f"--output is the file of {what}; name another.")
+    check_writable(output, "--output", [(file, "the data"), (model, "the model")])
 
 
 def _features(model, table, keep, report):
