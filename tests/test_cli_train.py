@@ -22,6 +22,7 @@ from bayespoint.budget import Budget
 from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
 from bayespoint.cli.output import Output
+from bayespoint.cli.predict import _Terminal
 from bayespoint.model_file import load, save
 from bayespoint.tables import read_table
 
@@ -557,3 +558,19 @@ def test_a_wrong_reading_is_noticed(tmp_path):
         fuzz.check_same(table, ["a", "b"], [[1.0, 3.0], ["x", "y"]])
     with pytest.raises(AssertionError, match="unsafe"):
         fuzz.check_message("red \x1b[31m")
+
+
+def test_predictions_do_nothing_to_a_terminal():
+    written = io.StringIO()
+    _Terminal(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
+    assert written.getvalue() == 'a,\\x1b[31m"red\\u202e"\n1,b\n'
+
+
+def test_nothing_that_is_read_is_written_over(folder, tmp_path):
+    data, model = tmp_path / "own.csv", tmp_path / "own.onnx"
+    data.write_bytes((folder / "iris.csv").read_bytes())
+    model.write_bytes((folder / "iris.bpm").read_bytes())
+    fails(2, "train", data, "--target", "species", "--model", data, words="file of the data")
+    fails(2, "export", model, "--output", model, words="file of the model")
+    assert data.read_bytes() == (folder / "iris.csv").read_bytes()
+    assert model.read_bytes() == (folder / "iris.bpm").read_bytes()

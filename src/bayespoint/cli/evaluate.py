@@ -1,7 +1,6 @@
 """``bayespoint evaluate``: how a model does on labelled rows, in numbers and as a report."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,12 +77,7 @@ def check_result(path, option, inputs):
     inputs : dict
         From what it is to the path of each file that is read.
     """
-    path = Path(path)
-    check_writable(path, option)
-    for what, read in inputs.items():
-        both = str(read) != "-" and Path(read).exists() and path.exists()
-        if both and path.samefile(read):
-            raise UsageError(f"{option} is the file of the {what}; name another.")
+    check_writable(path, option, [(read, f"the {what}") for what, read in inputs.items()])
 
 
 def _target(target, model):

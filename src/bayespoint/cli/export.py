@@ -34,7 +34,7 @@ def run_export(model, output):
                 f"--output {printable(str(output), 200)} must end in .onnx or .skops, which says "
                 f"what to write."
             )
-        check_writable(output, "--output")
+        check_writable(output, "--output", [(model, "the model")])
         found = load_model(model)
         try:
             content, facts = make(found)

@@ -220,9 +220,16 @@ class _Relay(_Silence):
         return len(text)
 
 
-def check_writable(path, option):
-    """Raise a UsageError, before long work, where a file cannot be written."""
+def check_writable(path, option, inputs=()):
+    """Raise a UsageError, before long work, where a file cannot be written.
+
+    ``inputs``: pairs of a file that is read and what it is; none of them is written over.
+    """
     path = Path(path)
+    for read, what in inputs:
+        both = str(read) != "-" and Path(read).exists() and path.exists()
+        if both and Path(read).samefile(path):
+            raise UsageError(f"{option} is the file of {what}; name another.")
     if path.is_dir():
         raise UsageError(f"{option} {printable(str(path), 200)} is a folder; name a file.")
     if path.exists() and not path.is_file():

@@ -12,7 +12,6 @@ from bayespoint.cli.deciding import base_of, class_names, decide
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.output import (
     Output,
-    UsageError,
     check_writable,
     counted,
     exit_codes,
@@ -57,11 +56,7 @@ def run_predict(
 def _check_paths(file, model, output):
     if str(output) == "-":
         return
-    check_writable(output, "--output")
-    for path, what in ((file, "the data"), (model, "the model")):
-        both = str(path) != "-" and Path(path).exists() and Path(output).exists()
-        if both and Path(path).samefile(output):
-            raise UsageError(f"--output is the file of {what}; name another.")
+    check_writable(output, "--output", [(file, "the data"), (model, "the model")])
 
 
 def _features(model, table, keep, report):
@@ -89,8 +84,20 @@ def _opened(output):
     with naming_output():
         sys.stdout.flush()
         with _as_text(sys.stdout.buffer) as stream:
-            yield stream
+            yield _Terminal(stream) if sys.stdout.isatty() else stream
         sys.stdout.buffer.flush()
+
+
+class _Terminal:
+    """A stream to a terminal, on which text from data does nothing but appear."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text):
+        """Write with control characters made visible, line by line."""
+        lines = (printable(line, len(line)) for line in text.split("\n"))
+        return self._stream.write("\n".join(lines))
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def run_train(
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
         output = Output(quiet=quiet, json=json)
-        check_writable(model, "--model")
+        check_writable(model, "--model", [(file, "the data")])
         classifier = make_classifier(settings)
         features, labels = read_examples(file, target, drop, categorical, format, header)
         counts = check_classes(labels, target)

@@ -130,7 +130,7 @@ def page(records):
         f"Written by `bayespoint reproduce all` ({_size(records)}; version "
         f"{', '.join(sorted({record['version'] for record in records}))}, "
         f"seed {', '.join(sorted({str(record['seed']) for record in records}))}; the times of the "
-        f"items add up to {_duration(seconds)}).",
+        f"items add up to {_duration(seconds)}{_runs(records)}).",
         *(["", f"**Small runs**, not as published: {', '.join(quick)}."] if quick else []),
         "",
         "A number is *reproduced* when ours and the published one differ by at most two standard "
@@ -198,6 +198,12 @@ def _escaped(text):
 def _size(records):
     kinds = {record["quick"] for record in records}
     return "as published" if kinds == {False} else "quick" if kinds == {True} else "mixed sizes"
+
+
+def _runs(records):
+    """Say so where items were not run in one go."""
+    several = len({record["n_jobs"] for record in records}) > 1
+    return ", in several runs with as many processes as the table says" if several else ""
 
 
 def _duration(seconds):
