@@ -8,6 +8,9 @@ import numpy as np
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.rejection import confidence_of
 
+# Rows decided at once: their features and kernel values stay below 100 MB for most tables.
+BLOCK_ROWS = 4096
+
 
 class Decisions(NamedTuple):
     """Decisions about some points, one entry a point."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from bayespoint.cli.deciding import base_of, class_names
-from bayespoint.cli.evaluate import check_result, facts_of
+from bayespoint.cli.evaluate import facts_of
 from bayespoint.cli.inputs import load_model, shown_name
-from bayespoint.cli.output import Output, UsageError, counted, exit_codes
+from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
 from bayespoint.cli.verdicts import BAD, FINE, WATCH, verdicts_on
 from bayespoint.model_file.files import replacing
 from bayespoint.tables import printable
@@ -42,7 +42,7 @@ def _check_plots(plots, model):
         raise UsageError(
             f"--plots {printable(str(plots), 200)} must end in one of {', '.join(FORMATS)}."
         )
-    check_result(plots, "--plots", {"model": model})
+    check_writable(plots, "--plots", [(model, "the model")])
 
 
 def diagnosed(classifier):

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayespoint import RejectingClassifier
-from bayespoint.cli.deciding import Decisions, base_of, class_names, decide
+from bayespoint.cli.deciding import BLOCK_ROWS, Decisions, base_of, class_names, decide
 from bayespoint.cli.inputs import (
     features_of,
     load_model,
@@ -23,8 +23,6 @@ from bayespoint.cli.train import trained_facts
 from bayespoint.tables import TableError, printable
 from bayespoint.tables.table import listed
 
-# Rows decided at once: kernel values of a block and its features stay below 100 MB for most.
-BLOCK_ROWS = 4096
 # Classes listed on the terminal.
 SHOWN_CLASSES = 12
 
@@ -37,7 +35,7 @@ def run_evaluate(
     with exit_codes():
         output = Output(quiet=quiet, json=json)
         if report is not None:
-            check_result(report, "--report", {"data": file, "model": model})
+            check_writable(report, "--report", [(file, "the data"), (model, "the model")])
         found = load_model(model)
         if n_jobs is not None:
             base_of(found.classifier).n_jobs = n_jobs
@@ -64,20 +62,6 @@ def run_evaluate(
             document["report"] = str(report)
             output.say(f"Report: {printable(str(report), 200)}")
         output.document(document)
-
-
-def check_result(path, option, inputs):
-    """Raise a UsageError where a result cannot be written, or would replace what is read.
-
-    Parameters
-    ----------
-    path : path
-    option : str
-        That gave it.
-    inputs : dict
-        From what it is to the path of each file that is read.
-    """
-    check_writable(path, option, [(read, f"the {what}") for what, read in inputs.items()])
 
 
 def _target(target, model):

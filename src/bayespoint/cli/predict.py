@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayespoint.cli.deciding import base_of, class_names, decide
+from bayespoint.cli.deciding import BLOCK_ROWS, base_of, class_names, decide
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.output import (
     Output,
@@ -19,9 +19,6 @@ from bayespoint.cli.output import (
 )
 from bayespoint.model_file.files import replacing
 from bayespoint.tables import printable, write_csv
-
-# Rows decided and written at once: their features stay below 100 MB for most tables.
-BLOCK_ROWS = 4096
 
 
 def run_predict(

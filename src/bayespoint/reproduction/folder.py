@@ -83,7 +83,9 @@ def _save(figure, path):
 
     buffer = BytesIO()
     figure.savefig(buffer, dpi=DOTS_PER_INCH)
-    picture = Image.open(buffer).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    # Other methods drop rare colours, such as that of a single marker.
+    method, dither = Image.Quantize.MAXCOVERAGE, Image.Dither.NONE
+    picture = Image.open(buffer).convert("RGB").quantize(COLOURS, method=method, dither=dither)
     picture.save(path, optimize=True)
 
 

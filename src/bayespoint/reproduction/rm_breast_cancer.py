@@ -131,7 +131,7 @@ def draw(data, figure):
         axes.set_title(f"{reading}, {'as described' if READINGS[reading] else 'in hindsight'}")
         axes.grid(alpha=0.3, axis="y")
     panels[0].set_ylabel(f"errors of {PUBLISHED_TESTS}", fontsize=LABEL_SIZE)
-    panels[0].set_ylim(0, None)
+    panels[0].set_ylim(0, 1.05 * panels[0].get_ylim()[1])
     handles = [
         panels[0].plot([], [], marker=marker, color=BLACK, linestyle=line, fillstyle="none")[0]
         for marker, line in (("o", "none"), ("", "-"), ("D", "none"))
