@@ -1,6 +1,8 @@
 """MNIST on a GPU: times from arrays to predictions, phases over their floors, and the billiard.
 
-    python benchmarks/gpu.py [--part ceilings mnist draws phases billiard widths noisy ep peers]
+    python benchmarks/gpu.py [--part NAME ...]
+
+Parts, all by default:
 
 - ceilings: copy bandwidth and rates of matrix products of the card.
 - mnist: the published experiment and RBF, host arrays to 10,000 predictions, warm, median of 10.
@@ -8,6 +10,7 @@
 - phases: upload, Gram matrix, perceptrons, prediction, beside what bytes or operations allow.
 - billiard: exact, 60,000 digits, ten classes of ten balls, with margins computed anew.
 - widths: errors and rejection of the centre of mass and of perceptrons over kernels and softness.
+- teacher: the same for labels that the prior has drawn, where the centre of mass must be best.
 - noisy: labels wrong with probability 0.02, effective draws a minute.
 - ep: expectation propagation over the number of points.
 - peers: samplers and classifiers of BoTorch and GPyTorch on the same card, for scale.
@@ -22,10 +25,11 @@ import warnings
 import numpy as np
 import torch
 
-from bayespoint import BayesPointClassifier, datasets
-from bayespoint.gpu.gram import products
+from bayespoint import BayesPointClassifier, datasets, diagnostics
+from bayespoint.gpu.gram import exact_products, prepare, values
 from bayespoint.gpu.placing import fit_layout, rows_of
 from bayespoint.gpu.points import DeviceData
+from bayespoint.kernels import Kernel
 
 POLY = {"kernel": "poly", "gamma": 1.0, "degree": 5, "coef0": 1.0, "bias": 0.0}
 PUBLISHED = POLY | {"normalize_kernel": False}
@@ -33,6 +37,9 @@ RBF = {"kernel": "rbf", "gamma": 4.0, "bias": 0.0}
 N_CLASSES = 10
 GPU = torch.device("cuda")
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.10)
+
+# Of the teachers: points with labels and points asked for, and labels drawn from the prior.
+TAUGHT, ASKED, TEACHERS = 5000, 5000, 10
 
 
 def mnist():
@@ -69,26 +76,35 @@ def bandwidth():
     return 2 * numbers.nbytes / seconds_of(lambda: other.copy_(numbers))
 
 
-def rate_of(product):
-    A = torch.rand((16_384, 4096), device=GPU)
-    return 2 * A.shape[0] ** 2 * A.shape[1] / seconds_of(lambda: product(A, A))
-
-
-def ceilings(_):
-    copied = bandwidth()
-    A = torch.rand((16_384, 4096), device=GPU)
+def rates():
+    """Operations a second of products, by precision, shaped like those of the digits."""
+    A = torch.rand((16_384, 832), device=GPU) - 0.5
     work = 2 * A.shape[0] ** 2 * A.shape[1]
-    rates = {"float32": rate_of(lambda A, B: A @ B.T)}
-    rates["float32 split for the tensor cores"] = rate_of(products)
-    D = A[:, :1024].double()
-    rates["float64"] = work / 4 / seconds_of(lambda: D @ D.T)
+    half, double = A.half(), A.double()
+    with exact_products():
+        single = work / seconds_of(lambda: A @ A.T)
+    return {
+        "float16, sums in float32": work
+        / seconds_of(lambda: torch.mm(half, half.T, out_dtype=torch.float32)),
+        "float32": single,
+        "float64": work / seconds_of(lambda: double @ double.T),
+    }
+
+
+def ceilings(data):
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
-    print(f"copy (read and write): {copied / 1e12:.2f} TB/s")
-    for name, rate in rates.items():
-        print(f"products in {name}: {rate / 1e12:.1f} TFLOP/s")
-    exact = A[:256].double() @ A.double().T
-    for name, found in (("float32", A[:256] @ A.T), ("split", products(A, A)[:256])):
-        print(f"  largest error, {name}: {float((found - exact).abs().max() / exact.max()):.1e}")
+    print(f"copy (read and write): {bandwidth() / 1e12:.2f} TB/s")
+    for name, rate in rates().items():
+        print(f"products in {name}: {rate / 1e12:.0f} TFLOP/s")
+    X = torch.from_numpy(data["published"][0][::10]).to(GPU)
+    kernel = fit_layout(Kernel("linear", bias=0.0, normalize=False), DeviceData(X, GPU))
+    points = prepare(kernel, X)
+    exact, length = X.double() @ X.double().T, X.double().norm(dim=1)
+    with exact_products():
+        plain = X @ X.T
+    for name, found in (("float32", plain), ("ours", values(kernel, points, points))):
+        off = (found - exact).abs() / (length * length[:, None])
+        print(f"  largest error of products of digits, {name}: {float(off.max()):.1e} |x| |x'|")
 
 
 def end_to_end(data, settings, n_draws, seed):
@@ -150,12 +166,17 @@ def phases(data):
     rows = rows_of(kernel, placed, GPU)
     gram = seconds_of(rows._compute_all, 3)
     rows.n_computed = m
-    rate, band = rate_of(products), bandwidth()
-    # Half of the products, and what is written once: the matrix.
-    floor = max(m * m * d / rate, 4 * m * m / band)
+    rate, band = rates(), bandwidth()
     print(f"upload of {X.nbytes / 1e6:.0f} MB: {upload * 1e3:.0f} ms")
-    print(f"Gram matrix: {gram * 1e3:.1f} ms; half of its products at {rate / 1e12:.0f} TFLOP/s, "
-          f"float32 split: {floor * 1e3:.1f} ms; ratio {gram / floor:.2f}")  # fmt: skip
+    print(f"Gram matrix: {gram * 1e3:.1f} ms")
+    # Half of the products, in float32 three times those of float16; the matrix is written once.
+    floors = {
+        "half of its products in float32": m * m * d / rate["float32"],
+        "the same as three products in float16": 3 * m * m * d / rate["float16, sums in float32"],
+        "its bytes": 4 * m * m / (band / 2),
+    }
+    for name, floor in floors.items():
+        print(f"  {name}: {floor * 1e3:.1f} ms, ratio {gram / floor:.2f}")
     for n_draws in (10, 100):
         perceptron_pass(rows, clf, y, n_draws, band)
     start = time.perf_counter()
@@ -239,11 +260,26 @@ def margins(clf, X, y):
     return least
 
 
+def error_counts(clf, X, y):
+    """Training errors of each draw, (n_chains, n_draws) for each machine."""
+    rows = rows_of(clf._kernel(), DeviceData(X, GPU).take(clf._points_row_), GPU)
+    rows.ensure(())
+    label, ridge = y[clf._points_row_], torch.from_numpy(clf.softness_ * rows.diagonal).to(GPU)
+    counts = []
+    for machine, coef in enumerate(clf._draws_["coef"]):
+        coef = torch.from_numpy(coef).to(GPU)
+        target = torch.from_numpy(np.where(label == machine, 1.0, -1.0)).to(GPU)
+        wrong = (target * (rows.products(coef) + coef * ridge) < 0).sum(dim=1)
+        counts.append(wrong.cpu().numpy().reshape(clf._draws_["n_chains"], -1))
+    return counts
+
+
 def widths(data):
     print(f"test error (%) with {show(100 * np.array(REJECTED))} % rejected by the gap")
     unit = data["rbf"]
     cases = [("poly 5, unit norm", POLY, 0.0), ("rbf gamma 4", RBF, 0.0),
              ("rbf gamma 4", RBF, 0.1), ("rbf gamma 4", RBF, 1.0),
+             ("rbf gamma 1", RBF | {"gamma": 1.0}, 0.1), ("rbf gamma 1", RBF | {"gamma": 1.0}, 1.0),
              ("rbf gamma 2", RBF | {"gamma": 2.0}, 0.1),
              ("rbf gamma 8", RBF | {"gamma": 8.0}, 0.1)]  # fmt: skip
     for name, settings, softness in cases:
@@ -254,17 +290,60 @@ def widths(data):
               f"{show(ours)}   ({spent:.0f} s)", flush=True)  # fmt: skip
 
 
+def teacher(data):
+    """Labels of the prior against the labels of the digits, on the same points."""
+    X = np.concatenate([data["rbf"][0][:TAUGHT], data["rbf"][2][:ASKED]])
+    digits = np.concatenate([data["rbf"][1][:TAUGHT], data["rbf"][3][:ASKED]])
+    print(
+        f"error (%) of two classes on {ASKED:,} points from {TAUGHT:,}, softness 1e-4: means of "
+        f"{TEACHERS} problems (one: even or odd), and of the difference with its standard error"
+    )
+    for gamma in (0.5, 1.0, 2.0, 4.0):
+        settings = RBF | {"gamma": gamma}
+        norms = 2 - 2 * (X @ X.T).astype(np.float64)
+        K = torch.from_numpy(np.exp(-gamma * norms)).to(GPU)
+        lower = torch.linalg.cholesky(K + 1e-6 * torch.eye(len(K), device=GPU, dtype=K.dtype))
+        white = torch.randn((len(K), TEACHERS), generator=torch.Generator(GPU).manual_seed(0),
+                            device=GPU, dtype=K.dtype)  # fmt: skip
+        drawn = (lower @ white).cpu().numpy().T > 0
+        for name, labels in (
+            ("prior", drawn),
+            ("digit k or not", digits == np.arange(10)[:, None]),
+            ("even or odd", [digits % 2 == 0]),
+        ):
+            pairs = np.array([taught(settings, X, y) for y in labels])
+            gap, n = pairs[:, 1] - pairs[:, 0], len(pairs)
+            error = gap.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+            print(f"rbf gamma {gamma:<4g} {name:15s} 100 perceptrons {pairs[:, 0].mean():.2f}, "
+                  f"centre of mass {pairs[:, 1].mean():.2f}, {gap.mean():+.2f} +- {error:.2f}",
+                  flush=True)  # fmt: skip
+
+
+def taught(settings, X, y):
+    both = []
+    for inference in ("perceptron", "billiard"):
+        clf = model(settings, 100, 0, inference=inference, decision="bayes_point", softness=1e-4)
+        clf.fit(X[:TAUGHT], y[:TAUGHT])
+        both.append(100 * np.mean(clf.predict(X[TAUGHT:]) != y[TAUGHT:]))
+    return both
+
+
 def noisy(data):
     clf, spent, table = billiard_run(
         data["rbf"], RBF, 200, label_noise=0.02, softness=0.1, max_time=120
     )
     info = clf.diagnostics_
     minutes = info["flight_seconds"] / 60
-    print(f"noisy billiard, q = 0.02, softness 0.1: {clf.n_draws_} draws a class in {spent:.0f} s "
-          f"({info['flight_seconds']:.0f} s of flight), R-hat {np.max(info['rhat']):.2f}, least "
-          f"effective draws of margin and errors {np.min(info['ess']):.0f}: "
-          f"{np.min(info['ess']) / minutes:.0f} a minute and class; "
-          f"{np.sum(info['ess']) / minutes:.0f} a minute, all classes")  # fmt: skip
+    print(
+        f"noisy billiard, q = 0.02, softness 0.1: {clf.n_draws_} draws a class in {spent:.0f} s "
+        f"({info['flight_seconds']:.0f} s of flight), R-hat {np.max(info['rhat']):.2f}"
+    )
+    counts = error_counts(clf, *data["rbf"][:2])
+    ess = np.array([diagnostics.ess(count) for count in counts])
+    print(f"  training errors a machine {min(c.mean() for c in counts):.0f} to "
+          f"{max(c.mean() for c in counts):.0f}; effective draws of their number "
+          f"{ess.min():.0f} to {ess.max():.0f}: {ess.min() / minutes:.0f} to "
+          f"{ess.max() / minutes:.0f} a minute and class")  # fmt: skip
     print(f"  error with {show(100 * np.array(REJECTED))} % rejected: {show(table)}", flush=True)
 
 
@@ -306,8 +385,6 @@ def botorch_sampler(X, target, m):
         print(f"BoTorch: not there ({error})")
         return
     from sklearn.metrics.pairwise import rbf_kernel
-
-    from bayespoint import diagnostics
 
     K = rbf_kernel(X.astype(float), gamma=4.0) + 0.1 * np.eye(m)
     L = torch.from_numpy(np.linalg.cholesky(K)).to(GPU)
@@ -377,7 +454,8 @@ def gpytorch_classifier(X, y, X_test, y_test):
 
 PARTS = {
     "ceilings": ceilings, "mnist": mnist_part, "draws": draws_part, "phases": phases,
-    "billiard": billiard_part, "widths": widths, "noisy": noisy, "ep": ep, "peers": peers,
+    "billiard": billiard_part, "widths": widths, "teacher": teacher,
+    "noisy": noisy, "ep": ep, "peers": peers,
 }  # fmt: skip
 
 

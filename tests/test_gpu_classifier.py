@@ -14,10 +14,12 @@ import textwrap
 import warnings
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -26,7 +28,14 @@ from thresholds import compare_means, two_stage
 torch = pytest.importorskip("torch")
 
 import bayespoint
-from bayespoint import BayesPointClassifier, EmptyVersionSpaceError, devices, placement
+from bayespoint import (
+    BayesPointClassifier,
+    EmptyVersionSpaceError,
+    classifier,
+    devices,
+    methods,
+    placement,
+)
 from bayespoint.devices import DeviceError
 from bayespoint.gpu import factor as gpu_factor
 from bayespoint.gpu import gram as gpu_gram
@@ -157,6 +166,10 @@ def test_given_gram_matrices(digits):
         assert_equal_fits(theirs, ours, ((new @ X.T + 1) ** 2).astype(dtype))
     with pytest.raises(ValueError, match=r"kernel='precomputed' needs a square"):
         make(kernel="precomputed").fit(K[:, :9], y)
+    K[3, 17] = K[17, 3] = 2 * K.max()
+    for device in ("cpu", "cuda"):
+        with pytest.raises(ValueError, match=r"exceeds sqrt.*for points \[(3, )?17\]\. Use"):
+            make(device=device, kernel="precomputed").fit(K, y)
 
 
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array, sp.coo_matrix])
@@ -211,6 +224,36 @@ def test_rows_that_do_not_fit_are_computed_in_blocks(digits, few, monkeypatch):
     assert made[0].whole != few
     assert few == (made[0].n_computed > 400)
     assert_equal_fits(theirs, ours, new)
+
+
+@pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep"])
+@pytest.mark.parametrize("kind", ["array", "memory map", "sparse", "Gram matrix"])
+def test_arrays_that_must_not_be_written_to(cancer, inference, kind, tmp_path):
+    X, y, new = within(*cancer, 60)
+    settings = {"n_draws": 40, "decision": "bayes_point"}
+    if kind == "Gram matrix":
+        settings["kernel"], X, new = "precomputed", X @ X.T, new @ X.T
+    given = sp.csr_matrix(X) if kind == "sparse" else X.copy()
+    expected = make(inference, **settings).fit(given, y)
+    if kind == "memory map":
+        joblib.dump((given, y), tmp_path / "data")
+        given, y = joblib.load(tmp_path / "data", mmap_mode="r")
+    for array in (given.data, given.indices, given.indptr) if kind == "sparse" else (given,):
+        array.flags.writeable = False
+    torch.set_warn_always(True)  # PyTorch warns but once
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clf = make(inference, **settings).fit(given, y)
+            # A model whose arrays are mapped, too, and further draws from there.
+            joblib.dump(clf, tmp_path / "model")
+            clf = joblib.load(tmp_path / "model", mmap_mode="r")
+            assert_array_equal(clf.predict_proba(new), expected.predict_proba(new))
+            clf.set_params(warm_start=True, n_draws=80, tol=0).fit(given, y)
+    finally:
+        torch.set_warn_always(False)
+    assert clf.n_draws_ >= 80
+    assert_array_equal(_dense(given), X)
 
 
 # ---------------------------------------------------------------------- the billiard
@@ -405,6 +448,10 @@ def test_messages_are_those_of_the_cpu(cancer):
         (np.vstack([X, 0 * X[:1]]), np.append(y, 0), {"kernel": "linear", "bias": 0.0}),
         (X, y, {"inference": "billiard", "decision": "calibrated"}),
         (X[:, :1], np.arange(60) % 2, {"kernel": "linear", "softness": 0.0}),
+        # Negative on the diagonal, though not with the bias; and what overflows.
+        (np.diag(np.where(np.arange(60) == 7, -0.1, 1.0)), y, {"kernel": "precomputed"}),
+        (X, y, {"kernel": "poly", "coef0": -0.2, "bias": 20.0}),
+        (1e100 * X, y, {"kernel": "poly", "degree": 4}),
     ]
     for X_, y_, settings in bad:
         said = []
@@ -517,6 +564,93 @@ def test_too_little_memory_says_what_would_fit(digits, monkeypatch):
         make("billiard").fit(X, y)
 
 
+EXHAUSTED = (
+    "CUDA out of memory. Tried to allocate 37.25 GiB. GPU 0 has a total capacity of 79.10 GiB of "
+    "which 1.25 GiB is free. Including non-PyTorch memory, this process has 77.84 GiB in use."
+)
+
+
+def raising(error):
+    def raises(*_, **__):
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize(
+    ("error", "sizes"),
+    [
+        (torch.cuda.OutOfMemoryError(EXHAUSTED), r" \(37.25 GiB more were needed, 1.25 GiB free\)"),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), ""),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"), ""),
+    ],
+    ids=["PyTorch", "Triton", "cuBLAS"],
+)
+def test_memory_that_is_exhausted_is_an_error_that_says_what_to_do(cancer, error, sizes):
+    X, y, new = within(*cancer, 60)
+    start = rf"device='cuda': the GPU has no memory left{sizes}\. Free some, "
+    clf = make().fit(X, y)
+    held = clf.predict(new)
+    for inference in ("perceptron", "billiard", "ep"):
+        for owner, name in ((placing, "prepare"), (gpu_gram.DeviceRows, "ensure")):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(owner, name, raising(error))
+                with pytest.raises(
+                    DeviceError, match=start + r".*float32.*or use device='cpu'"
+                ) as c:
+                    clone(clf).set_params(inference=inference).fit(X, y)
+            assert c.value.__cause__ is error
+    for owner, name, given in (
+        (placing, "apply_kernel", new),
+        (placing, "apply_kernel", torch.from_numpy(new)),
+        (torch, "isfinite", torch.from_numpy(new)),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, raising(error))
+            for method in (clf.predict, clf.predict_proba, clf.sample_proba):
+                with pytest.raises(DeviceError, match=start + "predict fewer points.*'cpu'"):
+                    method(given)
+    assert_array_equal(clf.predict(new), held)
+
+
+def test_other_errors_stay_what_they_are(cancer, monkeypatch):
+    X, y, _ = within(*cancer, 60)
+    monkeypatch.setattr(placing, "prepare", raising(RuntimeError("something else")))
+    with pytest.raises(RuntimeError, match=r"^something else$"):
+        make().fit(X, y)
+
+    # A kernel of the user may compute anywhere.
+    kernel = raising(torch.cuda.OutOfMemoryError(EXHAUSTED))
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        make(device="cpu", kernel=kernel).fit(X, y)
+
+
+def test_ep_and_given_gram_matrices_that_do_not_fit(cancer, monkeypatch):
+    X, y, _ = within(*cancer, 60)
+    monkeypatch.setattr(devices, "free_bytes", lambda _: 8 * 6 * 50**2)
+    with pytest.raises(DeviceError, match=r"'ep' of 60 points.*about 50 points would fit"):
+        make("ep").fit(X, y)
+    make("ep").fit(X[:50], y[:50])
+    monkeypatch.setattr(devices, "free_bytes", lambda _: 8 * 3 * 50**2)
+    with pytest.raises(DeviceError, match=r"matrix of 60 points.*about 50 points would fit"):
+        make(kernel="precomputed").fit(X @ X.T, y)
+    make(kernel="precomputed").fit(X[:50] @ X[:50].T, y[:50])
+
+
+def test_label_errors_that_were_left_out_say_why(cancer, monkeypatch):
+    X, y, _ = within(*cancer, 60)
+    settings = {"inference": "billiard", "n_draws": 64, "decision": "bayes_point"}
+    assert make(**settings).fit(X, y).label_error_proba_.shape == (60,)
+    monkeypatch.setattr(classifier, "DEVICE_LABEL_POINTS", 50)
+    clf = make(**settings).fit(X, y)
+    with pytest.raises(AttributeError, match=r"above 50 points on a GPU unless decision='vote'"):
+        _ = clf.label_error_proba_
+    for other in ({"decision": "vote"}, {"device": "cpu"}, {"inference": "ep"}):
+        assert make(**settings | other).fit(X, y).label_error_proba_.shape == (60,)
+    with pytest.raises(AttributeError, match=r"fitted with 'perceptron'"):
+        _ = make().fit(X, y).label_error_proba_
+
+
 # ---------------------------------------------------------------------- models
 
 
@@ -536,7 +670,7 @@ def parts_of(value, seen):
         yield from parts_of(one, seen)
 
 
-@pytest.mark.parametrize("inference", ["perceptron", "billiard"])
+@pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep"])
 @pytest.mark.parametrize("as_tensor", [False, True], ids=["arrays", "tensors"])
 def test_models_hold_no_tensors_and_load_without_pytorch(cancer, inference, as_tensor, tmp_path):
     X, y, new = within(*cancer, 80)
@@ -699,6 +833,7 @@ def test_ctrl_c_among_billiard_balls(cancer, call, monkeypatch):
     from bayespoint.gpu.billiards import DeviceBalls
 
     X, y, new = within(*cancer, 60)
+    whole = make("billiard", n_draws=128, tol=0).fit(X, y).posterior().draws()
     press_ctrl_c(monkeypatch, DeviceBalls, "_fly_once", call)
     clf = make("billiard", n_draws=128, tol=0)
     with warnings.catch_warnings():
@@ -706,6 +841,99 @@ def test_ctrl_c_among_billiard_balls(cancer, call, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
     assert clf.n_draws_ < 128
+    assert np.all(np.isfinite(clf.predict_proba(new)))
+    # The flight that Ctrl-C fell into, the second after 20 of burn-in, is the last that counts.
+    kept = clf.posterior().draws()
+    assert clf._draws_["finished"] == (call == 22)
+    assert kept.shape == (32, 2 if call == 22 else 1, 60)
+    assert np.array_equal(kept, whole[:, : kept.shape[1]]) == (call == 22)
+
+
+def test_ctrl_c_during_the_factor_leaves_the_model_that_was_there(cancer, monkeypatch):
+    X, y, new = within(*cancer, 60)
+    clf = make("billiard", n_draws=64, warm_start=True, tol=0).fit(X, y)
+    held = clf.posterior().draws(), clf.predict_proba(new)
+    press_ctrl_c(monkeypatch, gpu_factor, "_cholesky", 1)
+    with pytest.raises(KeyboardInterrupt):
+        clf.set_params(n_draws=128).fit(X, y)
+    assert clf.n_draws_ == 64
+    assert_array_equal(clf.posterior().draws(), held[0])
+    assert_array_equal(clf.predict_proba(new), held[1])
+    clf.fit(X, y)  # goes on from there
+    assert clf.n_draws_ == 128
+    assert_array_equal(clf.posterior().draws()[:, :2], held[0])
+
+
+@pytest.mark.parametrize("call", [1, 3])
+def test_ctrl_c_among_the_sweeps_of_ep(cancer, call, monkeypatch):
+    from bayespoint.gpu.sites import DeviceBlock
+
+    X, y, new = within(*cancer, 60)
+    press_ctrl_c(monkeypatch, DeviceBlock, "sweep", call)
+    clf = make("ep")
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    assert_array_equal(clf.diagnostics_["sweeps"], call)
+    assert np.all(np.isfinite(clf.predict_proba(new)))
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """What links were fitted to: outputs and labels."""
+    seen, true = [], classifier.fit_link
+
+    def fit_link(outputs, label, weight):
+        seen.append((outputs, label))
+        assert len(outputs) == len(label) == len(weight)
+        return true(outputs, label, weight)
+
+    monkeypatch.setattr(classifier, "fit_link", fit_link)
+    return seen
+
+
+def test_the_link_is_fitted_to_folds_that_have_outputs(cancer, links, monkeypatch):
+    """Ctrl-C while the folds fly together, and some of them have no draw yet."""
+    X, y, new = within(*cancer, 150)
+    monkeypatch.setattr(gpu_perceptrons, "UPDATE_WORK", 1)
+    true, pressed = gpu_perceptrons.DeviceWave.advance, []
+
+    def advance(self, active, *args):
+        of_folds = self.orders.shape[1] < self.targets.shape[1]
+        if of_folds and np.count_nonzero(self._wanted < 0) >= 2 and not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+        true(self, active, *args)
+
+    monkeypatch.setattr(gpu_perceptrons.DeviceWave, "advance", advance)
+    clf = make(n_draws=1)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    ((outputs, label),) = links
+    assert len(label) in (60, 90, 120)  # of two folds to four
+    assert np.all(outputs != 0)
+    assert np.mean((outputs > 0) == label) > 0.8
+    assert np.all(np.isfinite(clf.predict_proba(new)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("failing", [(), (1, 3), range(5)], ids=["none", "two", "all"])
+def test_folds_without_a_start_do_not_count(cancer, links, device, failing, monkeypatch):
+    X, y, new = within(*cancer, 60)
+    true, folds = methods.Billiards._draw, []
+
+    def draw(problem, *args, **kwargs):
+        if len(problem.points) < 60:
+            folds.append(len(folds))
+            if folds[-1] in failing:
+                raise ValueError("no start")
+        return true(problem, *args, **kwargs)
+
+    monkeypatch.setattr(methods.Billiards, "_draw", staticmethod(draw))
+    clf = make("billiard", device, decision="bayes_point", n_draws=64).fit(X, y)
+    ((outputs, label),) = links
+    assert len(folds) == 5
+    assert len(label) == 60 - 12 * len(failing)
+    assert np.all(outputs != 0)
     assert np.all(np.isfinite(clf.predict_proba(new)))
 
 

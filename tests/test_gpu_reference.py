@@ -5,6 +5,7 @@ The Triton kernels are compared with these references on a GPU: `tests/cuda`.
 
 # ruff: noqa: E402
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +29,7 @@ from version_spaces import (
 
 torch = pytest.importorskip("torch")
 
-from bayespoint import VersionSpace, points
+from bayespoint import VersionSpace, devices, perceptrons, points
 from bayespoint._kernels import billiard_loop, billiard_torch, kernel_torch, perceptron_torch
 from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED
 from bayespoint.billiards import TRAVEL, Table, coinciding_walls, run
@@ -36,7 +37,8 @@ from bayespoint.budget import Budget
 from bayespoint.chains import pass_rates
 from bayespoint.decisions import label_odds
 from bayespoint.devices import DeviceError
-from bayespoint.factor import Factor
+from bayespoint.factor import Factor, factorise
+from bayespoint.gpu import billiards as gpu_billiards
 from bayespoint.gpu import factor as gpu_factor
 from bayespoint.gpu import gram as gpu_gram
 from bayespoint.gpu import perceptrons as gpu_perceptrons
@@ -186,15 +188,21 @@ def test_outputs_and_parts_of_the_gram_matrix(memory, monkeypatch):
     assert gpu_gram.apply_kernel(kernel, nobody, rows.points, wide).shape == (0, 4)
 
 
-def test_a_number_is_the_sum_of_two_that_the_tensor_cores_take():
-    x = torch.from_numpy(np.random.default_rng(0).normal(size=10_000).astype(np.float32) * 1e3)
-    high, both, turned = gpu_gram.split(x[None])
-    high, low = high[0], both[0, : len(x)]
-    assert torch.equal(turned[0, len(x) :], low)
-    for part in (high, low):
-        assert torch.all(part.view(torch.int32) & 0x1FFF == 0)  # 10 bits and the hidden one
-    assert torch.all((high + low - x).abs() <= 2.0**-21 * x.abs())
-    assert torch.any((high - x).abs() > 2.0**-13 * x.abs())  # one part alone is not enough
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_a_number_is_the_sum_of_two_that_the_tensor_cores_take(scale):
+    x = np.random.default_rng(0).normal(size=(100, 37)) * np.geomspace(1e-3, 1e3, 100)[:, None]
+    x = torch.from_numpy((scale * x).astype(np.float32))
+    high, low, unit = kernel_torch.halves(x)
+    assert high.dtype == low.dtype == torch.float16  # with 11 significant bits
+    assert high.shape == (100, 64)
+    assert not bool(high[:, 37:].any() or low[:, 37:].any())
+    largest = x.abs().amax(dim=1, keepdim=True).double()
+    both, alone = (
+        (part[:, :37].double() * unit[:, None].double() - x.double()).abs() / largest
+        for part in (high.float() + low.float(), high.float())
+    )
+    assert both.max() < 2.0**-21
+    assert alone.max() > 2.0**-13  # one part alone is not enough
 
 
 def test_float32_that_is_too_coarse_for_distances_is_taken_to_float64():
@@ -217,7 +225,7 @@ def test_kernels_that_overflow_say_so():
     ):
         device_points(Kernel("poly", degree=3).fit_layout(X), X)
     K = np.diag([1.0, -1.0, 1.0])
-    with pytest.raises(ValueError, match=r"negative on the diagonal.*rows \[1\]"):
+    with pytest.raises(ValueError, match=r"k\(x, x\) < 0 for rows \[1\]"):
         given_rows(K)
 
 
@@ -269,6 +277,34 @@ def test_rows_that_share_a_hash_are_told_apart(monkeypatch):
         strict=True,
     ):
         assert_array_equal(found, expected)
+
+
+@pytest.fixture
+def no_warnings():
+    """Every warning is an error, those that PyTorch gives but once, too."""
+    torch.set_warn_always(True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("no_warnings")
+@pytest.mark.parametrize("shape", [(50, 4), (0, 4), (1, 1)])
+def test_arrays_that_must_not_be_written_to(shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    X.flags.writeable = False
+    with pytest.raises(UserWarning, match="not writable"):  # or this tests nothing
+        torch.from_numpy(X)
+    found = gpu_points.shared(X)
+    assert_array_equal(found.numpy(), X)
+    assert X.size == 0 or found.data_ptr() == X.ctypes.data  # no copy
+    data = DeviceData(X, CPU)
+    assert_array_equal(data[np.arange(len(X))], X)
+    assert len(X) == 0 or np.array_equal(data.hashes(), row_hashes(X))
+    # The memory outlives the array.
+    del X
+    assert torch.equal(found, data.tensor)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -330,6 +366,14 @@ def test_singular_matrices_and_too_little_memory_are_refused(monkeypatch):
     monkeypatch.setattr(gpu_factor, "free_bytes", lambda _: 1000)
     with pytest.raises(DeviceError, match="100 points does not fit"):
         given_rows(K).factorise(0.0)
+
+
+def test_ctrl_c_ends_a_factor_as_on_the_cpu():
+    rows = given_rows(np.eye(20))
+    assert factorise(rows, 0.1, Threads(1), lambda: False).rank == 20
+    for one in (rows, FullRows(np.eye(20))):
+        with pytest.raises(KeyboardInterrupt):
+            factorise(one, 0.1, Threads(1), lambda: True)
 
 
 def test_walls_that_coincide(monkeypatch):
@@ -513,6 +557,29 @@ def test_contradictions_are_named():
     assert any(VersionSpace(K, target).conflict(named) is not None for target in targets)
 
 
+@pytest.mark.parametrize("work", [0, 10**9], ids=["many threads", "one thread"])
+def test_orders_are_those_of_their_numbers(work, monkeypatch):
+    """On the device, too, with the place of each point in them."""
+    monkeypatch.setattr(perceptrons, "ORDER_WORK", work)
+    K, waves = gram_of("rbf", make_points()[0]), []
+
+    class Recorded(DeviceWave):
+        def __init__(self, *args):
+            super().__init__(*args)
+            waves.append(self)
+
+    rows, order_of_draw = given_rows(K), permutations(150, 7)
+    rows.make_wave, rows.runs_in_flight = Recorded, 30
+    target, numbers = np.ones((1, 150), dtype=np.int8), range(5, 55)
+    list(perceptron_draws(rows, target, np.zeros(150), numbers, order_of_draw, budget=Budget()))
+    assert [len(wave) for wave in waves] == [30, 20]
+    found = np.concatenate([wave._orders.numpy() for wave in waves])
+    assert_array_equal(found, [order_of_draw(number) for number in numbers])
+    assert len({tuple(order) for order in found}) == len(numbers)
+    places = np.concatenate([wave._ranks.numpy() for wave in waves])
+    assert_array_equal(places, np.argsort(found, axis=1))
+
+
 def test_pauses_change_nothing(monkeypatch):
     X, label = make_points()
     K, targets = gram_of("rbf", X), targets_of(label)
@@ -599,6 +666,7 @@ def test_outputs_that_drifted_do_not_hide_mistakes(monkeypatch):
         def state(self):
             return np.where(self._wanted < 0, CONVERGED, super().state)
 
+    monkeypatch.setattr(gpu_perceptrons, "SURE", 0.0)  # rounding would not lead so far
     monkeypatch.setattr(gpu_perceptrons, "UPDATE_WORK", 300)  # three updates at a time
     monkeypatch.setattr(perceptron_torch, "advance", drifting)
     wave = flown(Counting, given_rows(K), targets, ridge, orders)
@@ -610,6 +678,42 @@ def test_outputs_that_drifted_do_not_hide_mistakes(monkeypatch):
         assert np.min(targets[run_ % 3] * (signed @ K + signed * ridge)) > 0
     # Negative control: without that, mistakes are left.
     assert np.any(flown(Trusting, given_rows(K), targets, ridge, orders).violated(range(9)) > 0)
+
+
+def test_outputs_that_rounding_may_have_moved_do_not_hide_mistakes(monkeypatch):
+    """Nearly as far as it can lead them: ties then look like points on the right side."""
+    K, label = whole_numbers()
+    K, targets = K.astype(np.float32), targets_of(label)
+    exact, ridge = torch.from_numpy(K).double(), np.full(len(K), 2.0)
+    orders = [permutations(len(K), 3)(number) for number in range(3)]
+    true = perceptron_torch.advance
+
+    def moved(runs, orders, ranks, n_machines, targets, *args):
+        true(runs, orders, ranks, n_machines, targets, *args)
+        outputs, counts, cursors = args[5:8]
+        target, mistakes = targets[runs % n_machines], cursors[runs, perceptron_torch.MISTAKES]
+        signed = (counts[runs] * target).double()
+        share = torch.finfo(torch.float32).eps * (mistakes + 2) * torch.sqrt(mistakes.double())
+        off = (
+            0.9 * share[:, None] * torch.sqrt(exact.diagonal() + 2) * exact.diagonal().max() ** 0.5
+        )
+        outputs[runs] = (signed @ exact + 2 * signed + target * off).float()
+
+    class Trusting(DeviceWave):
+        def _verify(self, runs):
+            self._verified[runs] = True
+
+    monkeypatch.setattr(gpu_perceptrons, "UPDATE_WORK", 3 * len(K))
+    monkeypatch.setattr(perceptron_torch, "advance", moved)
+    for kind in (DeviceWave, Trusting):
+        wave = flown(kind, given_rows(K), targets, ridge, orders)
+        assert_array_equal(wave.state, CONVERGED)
+        left = 0
+        for run_ in range(9):
+            signed = targets[run_ % 3] * wave.counts(run_)
+            outputs = signed @ K.astype(np.float64) + signed * ridge
+            left += np.count_nonzero(targets[run_ % 3] * outputs <= 0)
+        assert (left == 0) == (kind is DeviceWave)
 
 
 # ---------------------------------------------------------------------- one flight
@@ -1038,6 +1142,42 @@ def test_too_little_memory_for_rows_says_what_would_fit(monkeypatch):
         rows_of(kernel, X, CPU)
 
 
+def test_matrices_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
+    """With the number of points that would: this many are taken, one more is not."""
+    room = 1_000_000
+    monkeypatch.setattr(devices, "free_bytes", lambda _: room)
+    given = int(np.sqrt(room / (3 * 4)))  # as it came, normalised, and the rows
+    sites = int(np.sqrt(room / (8 * (5 + 3))))  # of three machines
+    kernel = Kernel("precomputed", bias=0.5)
+    rows = rows_of(kernel, np.eye(given, dtype=np.float32), CPU)
+    with pytest.raises(DeviceError, match=rf"given Gram matrix.*about {given} points.*float32"):
+        rows_of(kernel, np.eye(given + 1, dtype=np.float32), CPU)
+    rows.part(np.arange(sites)).site_blocks(3)
+    for more in ((np.arange(sites + 1), 3), (np.arange(sites), 4)):
+        with pytest.raises(DeviceError, match=r"inference='ep' of \d+ points needs 1 MB") as caught:
+            rows.part(more[0]).site_blocks(more[1])
+    monkeypatch.undo()
+    with pytest.raises(DeviceError, match=rf"{sites + 1} points .*about {sites} points would fit"):
+        devices.check_room(SimpleNamespace(type="cpu"), sites + 1, 2**40 // sites**2, "", "")
+    assert "inference='perceptron'" in str(caught.value)
+
+
+def test_a_given_gram_matrix_is_normalised_as_on_the_cpu():
+    X, _ = make_points(60, np.float32)
+    K = gram_of("poly", X, bias=0.0)
+    before = K.copy()
+    for normalize in (True, False):
+        kernel = Kernel("precomputed", bias=0.5, normalize=normalize)
+        points = kernel.prepare(K, diagonal=K.diagonal())
+        expected = GramRows(kernel, points, cache_bytes=PLENTY, threads=Threads(1))
+        rows = rows_of(kernel, K, CPU)
+        rows.ensure(())
+        assert_allclose(rows.store.numpy(), submatrix(expected, np.arange(60)), rtol=1e-6)
+        assert_array_equal(rows.store.numpy(), rows.store.numpy().T)
+        assert_allclose(rows.diagonal, expected.diagonal, rtol=1e-6)
+    assert_array_equal(K, before)
+
+
 def test_whatever_lies_in_new_memory_is_not_read(monkeypatch):
     """Poison what `torch.empty` gives: rows, outputs and factor must all be written first."""
     true = torch.empty
@@ -1059,8 +1199,10 @@ def test_whatever_lies_in_new_memory_is_not_read(monkeypatch):
     assert np.all(draw.violated == 0)
 
 
-def test_the_constants_of_both_loops_agree():
-    assert kernel_torch.LINEAR != kernel_torch.POLY != kernel_torch.RBF
+def test_walls_that_are_touched_are_nearer_than_balls_that_are_lost():
     assert billiard_torch.TOUCH[torch.float64] == billiard_loop.TOUCH
-    assert perceptron_torch.CONVERGED == CONVERGED
-    assert perceptron_torch.EXHAUSTED == EXHAUSTED
+    assert set(billiard_torch.TOUCH) == set(gpu_billiards.LOST)
+    for dtype, touch in billiard_torch.TOUCH.items():
+        assert 0 < touch < gpu_billiards.LOST[dtype]
+    # In either precision a wall that is met now comes before all others.
+    assert 1 / min(billiard_torch.TOUCH.values()) < billiard_torch.NOW < torch.finfo().max

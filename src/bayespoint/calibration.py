@@ -22,7 +22,7 @@ def out_of_fold(held_out, label, *, n_machines, lengths):
     ----------
     held_out : callable
         From a dict, of the points outside each fold by its number, to a dict of the outputs of
-        machines trained on them, (n_machines, n_points).
+        machines trained on them, (n_machines, n_points); none for a fold that has no draw.
     label : ndarray of shape (n_points,)
     n_machines : int
     lengths : ndarray of shape (n_points,)
@@ -30,14 +30,18 @@ def out_of_fold(held_out, label, *, n_machines, lengths):
 
     Returns
     -------
-    ndarray of shape (n_points,) or (n_points, n_machines)
+    known : ndarray of shape (n_known,)
+        Points of the folds that have outputs.
+    outputs : ndarray of shape (n_known,) or (n_known, n_machines)
     """
     fold = np.empty(len(label), dtype=np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % LINK_FOLDS
     outputs = np.zeros((n_machines, len(label)))
     folds = {k: np.flatnonzero(fold != k) for k in range(LINK_FOLDS) if np.any(fold == k)}
     folds = {k: visited for k, visited in folds.items() if len(visited)}
-    for k, found in held_out(folds).items():
-        outputs[:, fold == k] = found[:, fold == k]
-    outputs = (outputs / lengths).T
-    return outputs[:, 0] if n_machines == 1 else outputs
+    found = held_out(folds)
+    for k, of_fold in found.items():
+        outputs[:, fold == k] = of_fold[:, fold == k]
+    known = np.flatnonzero(np.isin(fold, list(found)))
+    outputs = (outputs / lengths).T[known]
+    return known, outputs[:, 0] if n_machines == 1 else outputs

@@ -13,6 +13,7 @@ from bayespoint.budget import Budget
 from bayespoint.calibration import LINK_POINTS, link_points, out_of_fold
 from bayespoint.compression import compress_machines
 from bayespoint.decisions import fit_link, fit_steepness, label_odds
+from bayespoint.devices import naming_remedies
 from bayespoint.factor import factorise
 from bayespoint.gaussian_posterior import closed_form
 from bayespoint.gram import GramRows, apply_kernel
@@ -20,7 +21,7 @@ from bayespoint.kernels import Kernel, Points, some_of
 from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
 from bayespoint.methods import METHODS, Problem
 from bayespoint.placement import PlacementMixin
-from bayespoint.points import contested, contradictions, merge_duplicates
+from bayespoint.points import contested, contradictions, encoded, merge_duplicates
 from bayespoint.posterior import Posterior, dense
 from bayespoint.prediction import PredictionMixin
 from bayespoint.settling import VOTING, SettlingMixin
@@ -267,7 +268,9 @@ class BayesPointClassifier(
         """
         # Work on a copy: a fit that fails or is refused leaves the model that was there.
         fitted = copy(self)
-        interrupted = fitted._fit(X, y, sample_weight)
+        less = "Free some, pass float32 or fewer points, use inference='perceptron'"
+        with naming_remedies(self.device, less):
+            interrupted = fitted._fit(X, y, sample_weight)
         self.__dict__.clear()
         self.__dict__.update(fitted.__dict__)
         if interrupted:
@@ -288,25 +291,27 @@ class BayesPointClassifier(
             kernel = self._new_kernel(distinct)
             problem = self._problem(kernel, distinct, points, threads)
             self._check_feasible(problem, points)
-            self._draws_, factor = self._method().draw(
-                problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
-                budget=budget, threads=threads,
-            )  # fmt: skip
+            with self._linking(kernel, distinct, problem, points, budget) as link:
+                self._draws_, factor = self._method().draw(
+                    problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
+                    budget=budget, threads=threads,
+                )  # fmt: skip
             self._keep(kernel, distinct, problem, points, factor)
             if self._decision_ == "bayes_point":
-                self._fit_link(kernel, distinct, problem, points, budget)
+                self._fit_link(kernel, distinct, problem, points, budget, link)
         return budget.interrupted
 
     def _training_points(self, X, y, sample_weight):
         X, y = self._checked_training(X, y)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biu":  # whole numbers are classes
+            check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         if self.kernel == "precomputed":
             check_gram(X)
         kept = weight > 0
         if not np.any(kept):
             raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
-        self.classes_, kept_label = np.unique(y[kept], return_inverse=True)
+        self.classes_, kept_label = encoded(y[kept])
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must hold at least 2 classes with positive weight; got "
@@ -370,10 +375,10 @@ class BayesPointClassifier(
             rate = np.where(own, rate, rate / (len(classes) - 1))
             odds, log_right = points.weight * label_odds(rate), points.weight * np.log1p(-rate)
         else:
-            odds, log_right = np.full(own.shape, np.inf), np.zeros(own.shape)
+            odds, log_right = (np.broadcast_to(value, own.shape) for value in (np.inf, 0.0))
         names = [f" for class {c!r} against the rest" for c in classes]
         return Problem(
-            self._rows(kernel, distinct, threads), np.where(own, 1, -1).astype(np.int8),
+            self._rows(kernel, distinct, threads), np.where(own, np.int8(1), np.int8(-1)),
             self.softness_, odds, log_right, names if len(classes) > 2 else [""],
             points.row, points.weight,
         )  # fmt: skip
@@ -477,31 +482,42 @@ class BayesPointClassifier(
             diagonal = distinct.diagonal()[used]
         else:
             self.support_vectors_ = distinct[used]
-        prepared = kernel.prepare(self.support_vectors_, diagonal=diagonal)
+        prepared = self._prepared_support(kernel, problem.rows, diagonal)
         self._support_ = dict(vars(prepared))
 
-    def _fit_link(self, kernel, distinct, problem, points, budget):
-        label, weight, rows = points.label, points.weight, problem.rows
-        if len(label) > LINK_POINTS:
-            chosen = link_points(label, self._entropy_)
-            label, weight, threads = label[chosen], weight[chosen], rows.threads
-            rows.store = None  # its memory, before other rows take some
-            rows = self._rows(kernel, self._restricted(distinct, chosen), threads)
-            problem = problem._replace(
-                rows=rows, targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
-                log_right=problem.log_right[:, chosen], points=problem.points[chosen],
-                weight=problem.weight[chosen],
-            )  # fmt: skip
+    def _fit_link(self, kernel, distinct, problem, points, budget, link=None):
+        if link is not None and not budget.interrupted:
+            self._kappa_ = link.result()
+            return
+        if len(points.label) > LINK_POINTS:
+            problem.rows.store = None  # its memory, before other rows take some
         time_left = None
         if self.max_time is not None:
             time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
         budget.label = None
         budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
 
-        outputs = self._held_out_outputs(problem, label, self.n_draws_, budget)
-        self._kappa_ = fit_link(outputs, label, weight)
+        self._kappa_ = self._steepness(kernel, distinct, problem, points, self.n_draws_, budget)
+
+    def _steepness(self, kernel, distinct, problem, points, n_draws, budget):
+        """Steepness of the link that suits outputs at points left out."""
+        label, weight = points.label, points.weight
+        if len(label) > LINK_POINTS:
+            chosen = link_points(label, self._entropy_)
+            label, weight = label[chosen], weight[chosen]
+            part = self._chosen_rows(distinct, chosen)
+            problem = problem._replace(
+                rows=self._rows(kernel, part, problem.rows.threads),
+                targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
+                log_right=problem.log_right[:, chosen], points=problem.points[chosen],
+                weight=problem.weight[chosen],
+            )  # fmt: skip
+        known, outputs = self._held_out_outputs(problem, label, n_draws, budget)
+        return fit_link(outputs, label[known], weight[known])
 
     def _held_out_outputs(self, problem, label, n_draws, budget):
+        """Return the points that have held-out outputs, and these."""
+
         def held_out(folds):
             return self._method().held_out(
                 problem, folds, n_draws=n_draws, entropy=self._entropy_, budget=budget,
@@ -525,6 +541,11 @@ class BayesPointClassifier(
         if not hasattr(self, "classes_"):
             raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
         if getattr(self, "_label_proba_", None) is None:
+            if self.inference_ == "billiard":
+                raise AttributeError(
+                    f"label_error_proba_ is left out above {DEVICE_LABEL_POINTS:,} points on a GPU "
+                    f"unless decision='vote': fit with that, or with device='cpu'."
+                )
             raise AttributeError(
                 f"label_error_proba_ is there after a fit of BayesPointClassifier with "
                 f"inference='billiard', 'gibbs' or 'ep', as with label_noise > 0; this one was "

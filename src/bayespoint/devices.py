@@ -1,5 +1,7 @@
 """Where a fit runs: on the CPU, or on a GPU through PyTorch. PyTorch is imported when asked for."""
 
+import re
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -64,6 +66,52 @@ def free_bytes(device):
     free, _ = torch.cuda.mem_get_info(device)
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(MEMORY_SHARE * (free + held))
+
+
+def check_room(device, n_points, per_pair, what, remedy):
+    """Refuse what needs more than the free memory; say how many points would fit.
+
+    Parameters
+    ----------
+    device : torch.device
+    n_points : int
+    per_pair : int
+        Bytes for each pair of points.
+    what, remedy : str
+        What needs them, and what needs fewer.
+    """
+    free = free_bytes(device)
+    if per_pair * n_points**2 > free:
+        raise DeviceError(
+            f"device='cuda': {what} of {n_points} points needs {per_pair * n_points**2 / 1e6:.0f} "
+            f"MB, and the GPU has {free / 1e6:.0f} MB free; about {int((free / per_pair) ** 0.5)} "
+            f"points would fit. Use {remedy}, fewer points, or device='cpu'."
+        )
+
+
+@contextmanager
+def naming_remedies(device, remedies):
+    """Turn what PyTorch raises when a GPU has no memory left into a `DeviceError`.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda", "auto"}
+    remedies : str
+        What takes less memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        # Known by name: on the CPU nobody has imported PyTorch.
+        text = f"{type(error).__name__} {error}"
+        if device == "cpu" or not re.search("OutOfMemory|out of memory|ALLOC_FAILED", text):
+            raise
+        known = re.search(r"allocate ([\d.]+ \w+).*?([\d.]+ \w+) is free", text, re.DOTALL)
+        sizes = f" ({known[1]} more were needed, {known[2]} free)" if known else ""
+        raise DeviceError(
+            f"device={device!r}: the GPU has no memory left{sizes}. {remedies}, or use "
+            f"device='cpu'."
+        ) from error
 
 
 def is_tensor(X):

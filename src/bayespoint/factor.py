@@ -174,7 +174,7 @@ def factorise(rows, softness, threads, stop=None):
     """
     softness = np.asarray(softness, dtype=np.float64)
     if hasattr(rows, "factorise"):  # on a GPU
-        return rows.factorise(softness)
+        return rows.factorise(softness, stop)
     K = all_rows(rows)
     K[np.diag_indices_from(K)] += softness * rows.diagonal
     share = float(np.min(softness / (1 + softness)))

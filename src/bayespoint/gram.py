@@ -113,11 +113,16 @@ class GramRows:
         bound = np.outer(length[rows], length[first : first + block.shape[1]])
         wrong = np.abs(block) > (1 + CAUCHY_SCHWARZ_SLACK) * bound
         if np.any(wrong):
-            raise ValueError(
-                "the kernel is not positive semi-definite: |k(x, x')| exceeds "
-                f"sqrt(k(x, x) k(x', x')) for points {some_of(wrong.any(axis=1), rows)}. "
-                "Use a kernel that is an inner product in some feature space."
-            )
+            raise no_inner_products(wrong.any(axis=1), rows)
+
+
+def no_inner_products(wrong, points=None):
+    """Return the error of values beyond the Cauchy-Schwarz inequality, of points in a mask."""
+    return ValueError(
+        "the kernel is not positive semi-definite: |k(x, x')| exceeds "
+        f"sqrt(k(x, x) k(x', x')) for points {some_of(wrong, points)}. "
+        "Use a kernel that is an inner product in some feature space."
+    )
 
 
 class FullRows:

@@ -141,9 +141,19 @@ class Kernel:
         if squared_norm is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 infinite |= ~np.isfinite(2 * self.gamma * squared_norm)
+        self.check_diagonal(infinite, negative, X.dtype)
+        length = np.sqrt(diagonal).astype(X.dtype, copy=False)
+        if not self.normalize:
+            return Points(X, squared_norm, None, length)
+        # A point at the origin of feature space has no direction: all its outputs are zero.
+        scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        return Points(X, squared_norm, scale, np.sign(length))
+
+    def check_diagonal(self, infinite, negative, dtype):
+        """Refuse points whose k(x, x) overflows or is negative, as masks say."""
         if np.any(infinite):
             raise ValueError(
-                f"the kernel overflows {X.dtype} for rows {some_of(infinite)} of X: scale the "
+                f"the kernel overflows {dtype} for rows {some_of(infinite)} of X: scale the "
                 f"features (for example with StandardScaler) or lower gamma, degree or coef0."
             )
         if np.any(negative):
@@ -151,12 +161,6 @@ class Kernel:
                 f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
                 f"{some_of(negative)} of X. Use a kernel that is an inner product."
             )
-        length = np.sqrt(diagonal).astype(X.dtype, copy=False)
-        if not self.normalize:
-            return Points(X, squared_norm, None, length)
-        # A point at the origin of feature space has no direction: all its outputs are zero.
-        scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
-        return Points(X, squared_norm, scale, np.sign(length))
 
     def _laid_out(self, X):
         if self.layout_ is None:

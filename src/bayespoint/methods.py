@@ -2,10 +2,11 @@
 
 A method has ``needed_bytes`` (its memory; ``n_voting`` machines vote), ``draw`` (the draws of all
 machines as plain arrays, added to those of an earlier fit) and ``held_out`` (outputs at points left
-out of the fit). The arrays that every method gives are ``coef`` (a list, one array of draws a
-machine), ``bayes_points``, ``angle_errors``, ``mean_norms``, ``used`` (points with a coefficient in
-some draw), ``n_draws``, ``n_chains``, ``finished`` and ``info``. Where posteriors have a closed
-form, ``gaussians`` holds them until the fit has taken from them what prediction needs.
+out of the fit; none for a fold that has no draw). The arrays that every method gives are ``coef``
+(a list, one array of draws a machine), ``bayes_points``, ``angle_errors``, ``mean_norms``, ``used``
+(points with a coefficient in some draw), ``n_draws``, ``n_chains``, ``finished`` and ``info``.
+Where posteriors have a closed form, ``gaussians`` holds them until the fit has taken from them what
+prediction needs.
 """
 
 from typing import Any, NamedTuple
@@ -161,9 +162,8 @@ class Perceptrons:
             ensembles[group[draw.number // n_draws]].add(draw)
         return {
             fold: ensemble.unit_mean_outputs()
-            if ensemble.n_draws
-            else np.zeros(problem.targets.shape)
             for fold, ensemble in ensembles.items()
+            if ensemble.n_draws
         }
 
 
@@ -295,10 +295,11 @@ class Billiards:
     @classmethod
     def held_out(cls, problem, folds, *, n_draws, entropy, budget, threads):  # noqa: ARG003
         """Outputs at all points of machines trained on the points of each fold."""
-        return {
+        found = {
             fold: cls._held_out_fold(problem, visited, [entropy, 1, fold], budget, threads)
             for fold, visited in folds.items()
         }
+        return {fold: outputs for fold, outputs in found.items() if outputs is not None}
 
     @classmethod
     def _held_out_fold(cls, problem, visited, seed, budget, threads):
@@ -306,7 +307,7 @@ class Billiards:
         try:
             state, _ = cls._draw(part, n_flights, 0.0, seed, None, budget, threads)
         except ValueError:  # no start without these points, or no time to find one
-            return np.zeros(problem.targets.shape)
+            return None
         coef = np.zeros(problem.targets.shape)
         coef[:, visited] = state["bayes_points"]
         return outputs_of(problem.rows, 0.0 * problem.ridge, coef)
@@ -370,7 +371,7 @@ class Propagation:
     @staticmethod
     def _gaussians(problem, tol, held, budget, factor=None):
         K, found = all_rows(problem.rows), []
-        make = getattr(problem.rows, "site_blocks", lambda: Block.make)()
+        make = getattr(problem.rows, "site_blocks", lambda _: Block.make)(len(problem.odds))
         # Copies have softness of their own each: only the mean of theirs matters to the rest.
         # Without softness they are one point, whose label is the surer.
         copies = np.broadcast_to(problem.weight if problem.softness else 1.0, len(K))

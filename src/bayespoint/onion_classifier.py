@@ -251,7 +251,7 @@ class OnionClassifier(BayesPointClassifier):
     def _method(self):
         return _Method(check_depth(self.depth), self.shells)
 
-    def _fit_link(self, kernel, distinct, problem, points, budget):  # noqa: ARG002
+    def _fit_link(self, kernel, distinct, problem, points, budget, link=None):  # noqa: ARG002
         state = self._draws_
         self.shells_, self._table_ = state.pop("shells"), state.pop("table")
         table = _Table(**self._table_)

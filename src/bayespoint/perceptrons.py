@@ -39,8 +39,8 @@ VISIT_WORK = 1e7
 # made positive would be a training error in exact arithmetic.
 TIE_ULPS = 32
 
-# Orders that are worth threads of their own.
-MANY_ORDERS = 32
+# Numbers in the orders of a wave that are worth threads of their own.
+ORDER_WORK = 250_000
 
 # Even without time left, each run asks for its first row and makes its first update.
 MIN_STEPS = 2
@@ -212,7 +212,7 @@ def perceptron_draws(
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        orders = _orders(order_of_draw, part, make_wave is not Wave)
+        orders = _orders(order_of_draw, part, n_points, make_wave is not Wave)
         wave = make_wave(rows, targets, ridge, slack, orders)
         try:
             _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
@@ -234,8 +234,9 @@ def perceptron_draws(
     budget.close()
 
 
-def _orders(order_of_draw, numbers, on_device):
-    if not on_device or len(numbers) < MANY_ORDERS:  # the cores are idle only beside a GPU
+def _orders(order_of_draw, numbers, n_points, on_device):
+    # The cores are idle only beside a GPU.
+    if not on_device or len(numbers) * n_points < ORDER_WORK:
         return [order_of_draw(number) for number in numbers]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(order_of_draw, numbers))

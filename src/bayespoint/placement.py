@@ -1,5 +1,7 @@
 """Where a fit and its predictions run: arrays on the host, or tensors on a GPU."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bayespoint.devices import is_tensor, torch_device
+from bayespoint.budget import Budget
+from bayespoint.calibration import LINK_POINTS
+from bayespoint.devices import is_tensor, naming_remedies, torch_device
+from bayespoint.methods import HELD_OUT_DRAWS
 from bayespoint.validation import canonical
 
 
@@ -39,6 +44,8 @@ class PlacementMixin:
         self.device_ = "cpu" if device is None else "cuda"
         if is_tensor(X) and (device is not None or X.device.type != "cpu"):
             return self._checked_tensors(X, y, device)
+        if is_tensor(X):  # scikit-learn would take float32 to float64
+            X = X.detach().numpy()
         on_device = device is not None and self.kernel != "precomputed"
         options = {"accept_sparse": self._accepts_sparse(), "dtype": [np.float64, np.float32]}
         checked, y = validate_data(
@@ -97,18 +104,50 @@ class PlacementMixin:
 
         return rows_of(kernel, data, self._device())
 
+    def _prepared_support(self, kernel, rows, diagonal):
+        """Support points with what the kernel needs of each, as arrays."""
+        if self.device_ == "cpu" or self.kernel == "precomputed":
+            return kernel.prepare(self.support_vectors_, diagonal=diagonal)
+        from bayespoint.gpu.placing import kept_points
+
+        return kept_points(kernel, self.support_vectors_, rows.points, self._used_)
+
+    @contextmanager
+    def _linking(self, kernel, distinct, problem, points, budget):
+        """On a GPU, fit the link to other runs while the draws are made: the host has time then.
+
+        Yields a future of its steepness, or None where the link comes later.
+        """
+        beside = self.device_ != "cpu" and self.inference_ == "perceptron"
+        many = self._decision_ == "bayes_point" and len(points.label) > LINK_POINTS
+        surely = self.max_time is None and self.n_draws >= HELD_OUT_DRAWS
+        if not (beside and many and surely):
+            yield None
+            return
+        from bayespoint.gpu.placing import in_another_stream
+
+        work, own = in_another_stream(self._steepness, self._device()), Budget()
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(work, kernel, distinct, problem, points, self.n_draws, own)
+            if budget.interrupted:  # it is not wanted any more
+                own.interrupt()
+
     def _checked_prediction(self, X):
-        """Check X as `predict` gets it."""
+        """Check X as `predict` gets it; on a GPU, whether all are numbers is looked at there."""
+        on_device = self._device() is not None and self.kernel != "precomputed"
         if not is_tensor(X):
             return validate_data(
                 self, X, accept_sparse=self._accepts_sparse(), dtype=[np.float64, np.float32],
-                order="C", reset=False,
+                order="C", reset=False, ensure_all_finite=not on_device,
             )  # fmt: skip
         from bayespoint.gpu.placing import checked_tensor
 
-        checked = checked_tensor(X, self.n_features_in_)
-        on_device = self._device() is not None and self.kernel != "precomputed"
+        with self._predicting():
+            checked = checked_tensor(X, self.n_features_in_)
         return checked if on_device else checked.cpu().numpy()
+
+    def _predicting(self):
+        return naming_remedies(self.device, "Free some, predict fewer points at a time")
 
     def _accepts_sparse(self):
         return False if self.kernel == "precomputed" else "csr"

@@ -48,10 +48,11 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     if len(kept) < X.shape[0]:
         X = X.take(kept) if hasattr(X, "hashes") else X[kept]
     keys = X.hashes() if hasattr(X, "hashes") else row_hashes(X)
-    group, distinct = _groups_of_equal_rows(X, keys)
+    order = np.argsort(keys)
+    group, distinct = _groups_of_equal_rows(X, keys, order)
     key = group * (label.max() + 1) + label[kept]
     if distinct:  # there is nothing to merge, and sorting once more can be saved
-        first, inverse = np.argsort(group), group.copy()
+        first, inverse = order, group.copy()
         total = weight[kept][first]
     else:
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -72,6 +73,14 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     member = np.full(len(label), -1)
     member[kept] = inverse
     return DistinctPoints(row, label[row], total, group[first], digest.hexdigest(), member)
+
+
+def encoded(y):
+    """Return the distinct labels in order, and the place of each label among them."""
+    if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < len(y):
+        there = np.bincount(y - y.min()) > 0  # without sorting
+        return np.flatnonzero(there).astype(y.dtype) + y.min(), (np.cumsum(there) - 1)[y - y.min()]
+    return np.unique(y, return_inverse=True)
 
 
 def contradictions(points, sure=slice(None)):
@@ -98,9 +107,8 @@ def contested(points):
     return np.isin(points.group, several[count > 1])
 
 
-def _groups_of_equal_rows(X, keys):
+def _groups_of_equal_rows(X, keys, order):
     """Number the distinct rows in hash order, equal rows alike; whether all are distinct."""
-    order = np.argsort(keys, kind="stable")
     differs = np.diff(keys[order]) != 0
     group = np.empty(len(keys), dtype=np.int64)
     group[order] = np.concatenate([[0], np.cumsum(differs)])[: len(keys)]

@@ -142,7 +142,8 @@ class PredictionMixin:
         if device is not None:
             from bayespoint.gpu.placing import outputs as device_outputs
 
-            return device_outputs(kernel, X, support, coef, device)
+            with self._predicting():
+                return device_outputs(kernel, X, support, coef, device)
         X = same_precision(X, support.X.dtype)
         diagonal = None
         if self.kernel == "precomputed":

@@ -132,7 +132,7 @@ class SettlingMixin:
         self.softness_ = FIRST_SOFTNESS if isinstance(self.softness, str) else float(self.softness)
         if evidence or held_out:
             self._check_origin(self._lengths(self._new_kernel(distinct), distinct), points)
-        chosen = evidence_points(points.label, self._entropy_)
+            chosen = evidence_points(points.label, self._entropy_)
         if evidence:
             # What held-out labels choose later is free, too.
             self._choose(choose, evidence + held_out, distinct, points, chosen, scale, budget)
@@ -169,11 +169,12 @@ class SettlingMixin:
             self._take(settings, names)
             problem = self._problem(self._new_kernel(part), part, subset, threads)
             with budget.silent():
-                outputs = self._held_out_outputs(problem, label, TRIED_DRAWS, budget)
-            proba = link(outputs, fit_link(outputs, label, weight))
-            right = np.maximum(proba[np.arange(len(label)), label], np.finfo(float).tiny)
-            wrong = np.average(winners(outputs) != label, weights=weight)
-            return float(wrong), float(-np.average(np.log(right), weights=weight))
+                known, outputs = self._held_out_outputs(problem, label, TRIED_DRAWS, budget)
+            truth, copies = label[known], weight[known]
+            proba = link(outputs, fit_link(outputs, truth, copies))
+            right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
+            wrong = np.average(winners(outputs) != truth, weights=copies)
+            return float(wrong), float(-np.average(np.log(right), weights=copies))
 
         # More points, as the fit will have, favour narrower kernels: among widths that can hardly
         # be told apart by so few, the narrowest.

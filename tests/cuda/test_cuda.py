@@ -6,10 +6,12 @@ One command: ``pytest -m cuda tests/cuda``. Needs a CUDA device, PyTorch and Tri
 # ruff: noqa: E402
 
 import pickle
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
@@ -27,13 +29,13 @@ from bayespoint._kernels import (
     perceptron_torch,
     perceptron_triton,
 )
-from bayespoint.devices import free_bytes
+from bayespoint.devices import DeviceError, free_bytes
 from bayespoint.gpu import gram as gpu_gram
-from bayespoint.gpu.gram import prepare, products, values
+from bayespoint.gpu import placing, sites
+from bayespoint.gpu.gram import exact_products, on_tensor_cores, prepare, values
 from bayespoint.gpu.placing import PlacedRows, fit_layout, laid_out
-from bayespoint.gpu.points import DeviceData
+from bayespoint.gpu.points import STAGED_BYTES, DeviceData, to_device
 from bayespoint.kernels import Kernel
-from bayespoint.perceptrons import permutations
 from bayespoint.points import row_hashes
 
 pytestmark = pytest.mark.cuda
@@ -142,19 +144,62 @@ def test_rows_against_the_cpu(name, kind, monkeypatch):
     assert_allclose(rows.outputs(0.1, coef), coef @ expected + 0.1 * coef, atol=3e3 * slack)
 
 
-def test_split_products_have_the_precision_of_float32():
-    rng = np.random.default_rng(0)
-    A = torch.from_numpy(rng.random((4096, 784)).astype(np.float32)).to(GPU)
-    exact = A.double() @ A.double().T
-    assert A.shape[0] ** 2 * A.shape[1] >= gpu_gram.SPLIT_WORK
-    before = torch.backends.cuda.matmul.allow_tf32
-    split = (products(A, A) - exact).abs().max() / exact.max()
-    assert torch.backends.cuda.matmul.allow_tf32 == before
-    plain = (torch.mm(A, A.T) - exact).abs().max() / exact.max()
-    assert float(split) < 4e-6
-    assert float(split) < 10 * float(plain)
+@pytest.mark.parametrize("shape", [(37, 5, 3), (129, 500, 30), (300, 4097, 784)])
+@pytest.mark.parametrize("mirrored", [False, True], ids=["two", "one"])
+@pytest.mark.parametrize("name", ["linear", "cubic", "rbf"])
+def test_kernel_values_on_the_tensor_cores(name, mirrored, shape):
+    which, gamma, degree, coef0 = FINISHES[name]
+    n, width, n_features = shape
+    width = n if mirrored else width
+    A = torch.randn(n, n_features, generator=generator(1), device=GPU) / n_features**0.5
+    B = A if mirrored else torch.randn(width, n_features, generator=generator(2), device=GPU)
+    sides = [((x * x).sum(dim=1), torch.rand(len(x), generator=generator(3), device=GPU))
+             for x in (A, B)]  # fmt: skip
+    found, expected = (
+        torch.full((n, width + 70), torch.nan, device=GPU)[:, 41 : 41 + width] for _ in range(2)
+    )
+    for module, out in ((kernel_triton, found), (kernel_torch, expected)):
+        parts = module.halves(A), module.halves(B)
+        module.values(*parts, out, mirrored, which, gamma, degree, coef0, 0.3, *sides)
+    assert_allclose(found.cpu().numpy(), expected.cpu().numpy(), atol=1e-5 * float(expected.max()))
+    assert not mirrored or torch.equal(found, found.T)
+
+
+@pytest.mark.parametrize("d", [1, 64, 65, 784, 3000])
+@pytest.mark.parametrize("scale", [0.0, 1e-38, 1e-30, 1.0, 1e30])
+def test_halves_to_the_bit(d, scale):
+    X = scale * torch.randn(300, d, generator=generator(), device=GPU)
+    for found, expected in zip(kernel_triton.halves(X), kernel_torch.halves(X), strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_products_on_the_tensor_cores_have_the_precision_of_float32():
+    X = np.random.default_rng(0).random((4096, 784)).astype(np.float32)
+    kernel = Kernel("linear", normalize=False).fit_layout(X)
+    points = prepare(kernel, torch.from_numpy(X).to(GPU))
+    assert on_tensor_cores(points.X, 4096)
+    exact = points.X.double() @ points.X.double().T
+    found = values(kernel, points, points)
+    with exact_products():
+        plain = points.X @ points.X.T
+    errors = [float((one - exact).abs().max() / exact.max()) for one in (found, plain)]
+    assert errors[0] < 4e-6
+    assert errors[0] < 10 * errors[1]
+    assert torch.equal(found, found.T)
     out = torch.full((4096, 4096), torch.nan, device=GPU)
-    assert torch.equal(products(A, A, out), products(A, A))
+    assert torch.equal(values(kernel, points, points, out=out), found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 16, 17, 100])
+@pytest.mark.parametrize("m", [37, 4097])
+def test_sums_of_rows(m, n, kind):
+    rows = gram_matrix(m, KINDS[kind])
+    slots = torch.randperm(m, generator=generator(1), device=GPU).int()[: m - 5]
+    coef = torch.randn(n, m - 5, generator=generator(2), device=GPU, dtype=torch.float64)
+    found = kernel_triton.combine(coef, slots, rows)
+    assert found.dtype == torch.float64
+    assert gap(found, kernel_torch.combine(coef, slots, rows)) < 1e-10
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -252,6 +297,25 @@ def test_perceptrons_that_end_lack_rows_or_are_not_called(m):
     wanted = found[2][given[0], perceptron_torch.WANTED]
     assert bool((missing[wanted[wanted >= 0]] == -1).all())
     assert not bool(found[1][[0, 1, 3, 4]].any())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("m", [37, 4097])
+def test_outputs_at_some_points(m, kind):
+    """Runs with many points, one, and none, over rows in any order."""
+    rows = gram_matrix(m, KINDS[kind])
+    slots = torch.randperm(m, generator=generator(1), device=GPU).int()
+    sizes = [(m, m), (1, 20), (0, 5), (17, 1)]
+    points, used = (
+        torch.cat([torch.randperm(m, generator=generator(k), device=GPU)[: size[side]]
+                   for k, size in enumerate(sizes)])
+        for side in (0, 1)
+    )  # fmt: skip
+    ends = [torch.tensor(size, device=GPU).cumsum(0) for size in zip(*sizes, strict=True)]
+    coef = torch.randn(len(used), generator=generator(9), device=GPU, dtype=torch.float64)
+    given = points, ends[0], used, ends[1], coef, rows, slots
+    found = perceptron_triton.outputs_at(*given)
+    assert gap(found, perceptron_torch.outputs_at(*given)) < 1e-10
 
 
 # ---------------------------------------------------------------------- the billiard
@@ -471,8 +535,6 @@ def test_the_same_fit_twice(digits):
 
 
 def test_rows_in_blocks(digits, monkeypatch):
-    from bayespoint.gpu import placing
-
     X, y, new, _ = digits
     whole = make().fit(X, y)
     monkeypatch.setattr(placing, "free_bytes", lambda _: 200 * 1200 * 4)
@@ -480,10 +542,127 @@ def test_rows_in_blocks(digits, monkeypatch):
     assert np.mean(blocks.predict(new) == whole.predict(new)) > 0.98
 
 
-def test_orders_are_those_of_the_cpu_and_memory_is_known():
-    assert_array_equal(permutations(10, 3)(2), permutations(10, 3)(2))
+def test_free_memory_is_what_is_left():
     free = free_bytes(GPU)
     assert 0 < free <= torch.cuda.get_device_properties(GPU).total_memory
+    held = torch.empty(2**30, dtype=torch.uint8, device=GPU)
+    assert 2**29 < free - free_bytes(GPU) < 2**31
+    del held  # PyTorch keeps it for the next one
+    assert abs(free_bytes(GPU) - free) < 2**29
+
+
+def test_memory_that_is_exhausted(monkeypatch):
+    """More than any card has: believed to fit, it is an error that says what to do."""
+    monkeypatch.setattr(placing, "free_bytes", lambda _: 2**50)
+    X = np.random.default_rng(0).random((1_000_000, 2), dtype=np.float32)
+    with pytest.raises(DeviceError, match=r"no memory left \(3.*more were needed.*device='cpu'"):
+        make().fit(X, X[:, 0] > 0.5)
+
+
+def test_ep_is_that_of_the_cpu_and_keeps_to_its_memory(digits):
+    X, y, new, _ = digits
+    y = y % 3
+    for dtype in (np.float32, np.float64):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        ours = make(inference="ep", softness=0.2).fit(X.astype(dtype), y)
+        peak = torch.cuda.max_memory_allocated() - before
+        # Sweeps, rows and their factor; and what is small beside a matrix.
+        matrices = 8 * (sites.MATRICES + 3) + 2 * np.dtype(dtype).itemsize
+        assert peak < 1.1 * matrices * len(X) ** 2 + 2**25
+        theirs = make("cpu", inference="ep", softness=0.2).fit(X.astype(dtype), y)
+        assert np.all(ours.diagnostics_["converged"])
+        assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=1e-3)
+        assert_allclose(ours.label_error_proba_, theirs.label_error_proba_, atol=1e-3)
+        assert ours.log_evidence_ == pytest.approx(theirs.log_evidence_, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_given_gram_matrices(digits, dtype):
+    X, y, new, truth = digits
+    K, cross = (((A @ X.T + 1) ** 2).astype(dtype) for A in (X, new))
+    settings = {"kernel": "precomputed", "bias": 0.5}
+    theirs, ours = (make(device, **settings).fit(K, y) for device in ("cpu", "cuda"))
+    assert np.all(ours._draws_["violated"] == 0)
+    if dtype == np.float64:
+        assert_array_equal(ours.support_, theirs.support_)
+        assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-6)
+    assert np.mean(ours.predict(cross) == theirs.predict(cross)) > 0.98
+    assert abs(ours.score(cross, truth) - theirs.score(cross, truth)) < 0.01
+    some = np.arange(300)
+    settings |= {"inference": "billiard", "n_draws": 640, "softness": 0.2}
+    theirs, ours = (
+        make(device, **settings).fit(K[np.ix_(some, some)], y[some] > 4)
+        for device in ("cpu", "cuda")
+    )
+    apart = np.abs(ours.predict_proba(cross[:, some]) - theirs.predict_proba(cross[:, some]))
+    assert apart.mean() < 0.02
+
+
+def test_sparse_points(digits):
+    X, y, new, _ = digits
+    dense, sparse = make().fit(X, y), make().fit(sp.csr_matrix(X), y)
+    assert_array_equal(sparse.dual_coef_, dense.dual_coef_)
+    assert_array_equal(sparse.support_vectors_, dense.support_vectors_)
+    assert_array_equal(sparse.predict_proba(sp.csr_matrix(new)), dense.predict_proba(new))
+
+
+def test_balls_that_lost_their_way_fly_again(digits, monkeypatch):
+    X, y, _, _ = digits
+    X, y = X[:200], y[:200] > 4
+    true, calls = billiard_triton.fly, []
+
+    def straying(*args, **state):
+        true(*args, **state)
+        calls.append(len(args[0]))
+        if len(calls) == 25:  # after those of the burn-in
+            state["coef_p"][2].neg_()
+            state["coef_q"][2].neg_()
+
+    monkeypatch.setattr(billiard_triton, "fly", straying)
+    clf = make(inference="billiard", n_draws=320, softness=0.2, tol=0).fit(X, y)
+    assert clf.diagnostics_["restarts"] == 1
+    assert calls == 25 * [32] + [1] + 5 * [32]
+    draws = clf.posterior().draws().reshape(-1, 200)
+    K = clf._kernel()(X).astype(np.float64) + 0.2 * np.eye(200)
+    assert (np.where(y, 1, -1) * (draws @ K)).min() > -1e-5
+
+
+@pytest.fixture
+def tf32():
+    """A process that lets products in float32 have 11 bits."""
+    setting = torch.backends.cuda.matmul
+    before, setting.allow_tf32 = setting.allow_tf32, True
+    yield setting
+    setting.allow_tf32 = before
+
+
+@pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep"])
+def test_settings_of_the_process_change_nothing_and_stay(digits, inference, tf32):
+    X, y, new, _ = digits
+    X, y = X[:600], y[:600] % 3
+    proba = []
+    for allowed in (False, True):
+        tf32.allow_tf32 = allowed
+        clf = make(inference=inference, n_draws=64).fit(X, y)
+        proba.append((clf.dual_coef_, clf.predict_proba(new)))
+        assert tf32.allow_tf32 == allowed
+    for one, other in zip(*proba, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_large_arrays_that_must_not_be_written_to():
+    X = np.random.default_rng(0).random((70_001, 100), dtype=np.float32)
+    assert X.nbytes > STAGED_BYTES
+    X.flags.writeable = False
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = to_device(X, GPU)
+    finally:
+        torch.set_warn_always(False)
+    assert_array_equal(found.cpu().numpy(), X)
 
 
 def test_values_of_one_point():

@@ -57,6 +57,18 @@ def _mixed(x):
 
 
 @triton.jit
+def _read(row, P, Q, side, j, m):
+    """Read of some walls the row, which is not needed again, and the state of the ball."""
+    inside = j < m
+    return (
+        tl.load(row + j, mask=inside, other=0.0, eviction_policy="evict_first"),
+        tl.load(P + j, mask=inside, other=0.0),
+        tl.load(Q + j, mask=inside, other=0.0),
+        tl.load(side + j, mask=inside, other=0.0),
+    )
+
+
+@triton.jit
 def _fly(
     balls, rows, slots, squared_length, ridge, label, pass_rate, travel, side, P, Q, coef_p,
     coef_q, kicks, angle, cursors, m, max_events, touch, now, NOISY: tl.constexpr,
@@ -83,16 +95,18 @@ def _fly(
         add_p, add_q, c, s = to_p.to(kind), to_q.to(kind), cos.to(kind), sin.to(kind)
         best = tl.full([TILE], -2.0 * now, kind)
         which = tl.zeros([TILE], tl.int32)
+        # What the next tile needs is read while this one is worked on.
+        row, p_next, q_next, at_next = _read(rows + slot * m, P, Q, side, tile, m)
         for start in range(0, m, TILE):
             j = start + tile
             inside = j < m
-            row = tl.load(rows + slot * m + j, mask=inside, other=0.0)
-            row = tl.where(j == wall, row + own, row)
-            p = tl.load(P + j, mask=inside, other=0.0) + add_p * row
-            q = tl.load(Q + j, mask=inside, other=0.0) + add_q * row
+            row_now, p, q, at = row, p_next, q_next, at_next
+            row, p_next, q_next, at_next = _read(rows + slot * m, P, Q, side, j + TILE, m)
+            row_now = tl.where(j == wall, row_now + own, row_now)
+            p += add_p * row_now
+            q += add_q * row_now
             tl.store(P + j, p, mask=inside)
             tl.store(Q + j, q, mask=inside)
-            at = tl.load(side + j, mask=inside, other=0.0)
             height = (p * c + q * s) * at
             descent = (p * s - q * c) * at
             touched = tl.where(descent > 0, now, -now).to(kind)

@@ -67,4 +67,32 @@ def advance(
         cursors[r, WANTED] = torch.where(found, following, CONVERGED)
 
 
-__all__ = ["CONVERGED", "EXHAUSTED", "PAUSED", "advance"]
+def outputs_at(points, point_ends, used, used_ends, coef, rows, slots):
+    """Outputs of runs at some points, summed in float64 over the points that a run uses.
+
+    Parameters
+    ----------
+    points : tensor of int64
+        Those of the first run, then those of the second, and so on.
+    point_ends : tensor of int64, (n_runs,)
+        Where the points of each run end.
+    used, used_ends, coef : tensor
+        Points that each run uses, where they end, and their coefficients in float64.
+    rows, slots : tensor
+        All rows of the Gram matrix, without softness, and the slot of each.
+
+    Returns
+    -------
+    tensor of float64, one number a point
+    """
+    found = torch.empty(len(points), dtype=torch.float64, device=points.device)
+    ends = zip(point_ends.tolist(), used_ends.tolist(), strict=True)
+    first, begin = 0, 0
+    for last, end in ends:
+        here = rows[slots[points[first:last]].long()][:, used[begin:end]]
+        found[first:last] = here.double() @ coef[begin:end]
+        first, begin = last, end
+    return found
+
+
+__all__ = ["CONVERGED", "EXHAUSTED", "PAUSED", "advance", "outputs_at"]

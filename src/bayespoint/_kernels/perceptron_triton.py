@@ -4,6 +4,7 @@ The pass adds the row, and finds the next mistake in the order of the run as it 
 `perceptron_torch.advance` does, to the bit: outputs are sums of the same rows in the same order.
 """
 
+import torch
 import triton
 import triton.language as tl
 
@@ -21,6 +22,10 @@ from bayespoint._kernels.perceptron_torch import (
 # Points of one tile of the pass, and warps of a block: the fastest of those tried at 60,000 points.
 TILE = 4096
 WARPS = 32
+
+# Points and terms of one block of `outputs_at`.
+AT_ONCE = 16
+SUMMED = 128
 
 _NONE = tl.constexpr(2**31 - 1)
 
@@ -42,6 +47,53 @@ def advance(
         CURSOR_SIZE, PLACE, MISTAKES, VISITS, WANTED, AHEAD, CONVERGED, EXHAUSTED,
         tile, num_warps=min(WARPS, max(1, tile // 128)),
     )  # fmt: skip
+
+
+def outputs_at(points, point_ends, used, used_ends, coef, rows, slots):
+    """Outputs of runs at some points, summed in float64, as `perceptron_torch.outputs_at`."""
+    found = torch.empty(len(points), dtype=torch.float64, device=points.device)
+    n_runs, n_most = len(point_ends), int(point_ends.diff(prepend=point_ends.new_zeros(1)).max())
+    _outputs_at[(triton.cdiv(n_most, AT_ONCE), n_runs)](
+        points, point_ends, used, used_ends, coef, rows, slots, found, rows.shape[1], AT_ONCE,
+        SUMMED, num_warps=4,
+    )  # fmt: skip
+    return found
+
+
+@triton.jit
+def _outputs_at(
+    points, point_ends, used, used_ends, coef, rows, slots, found, width, AT_ONCE: tl.constexpr,
+    SUMMED: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1)
+    before = tl.maximum(run - 1, 0)
+    first = tl.where(run > 0, tl.load(point_ends + before), 0)
+    at = first + tl.program_id(0) * AT_ONCE + tl.arange(0, AT_ONCE)
+    inside = at < tl.load(point_ends + run)
+    row = tl.load(slots + tl.load(points + at, mask=inside, other=0)).to(tl.int64) * width
+    begin, end = tl.where(run > 0, tl.load(used_ends + before), 0), tl.load(used_ends + run)
+    total = tl.zeros([AT_ONCE, SUMMED], tl.float64)
+    for start in range(begin, end, SUMMED):
+        k = start + tl.arange(0, SUMMED)
+        there = k < end
+        column = tl.load(used + k, mask=there, other=0)
+        weight = tl.load(coef + k, mask=there, other=0.0)
+        mask = inside[:, None] & there[None, :]
+        value = tl.load(rows + row[:, None] + column[None, :], mask=mask, other=0.0)
+        total += weight[None, :] * value.to(tl.float64)
+    tl.store(found + at, tl.sum(total, 1), mask=inside)
+
+
+@triton.jit
+def _read(row, output, target, rank, j, n_points):
+    """Read of some points the row, which is not needed again, and the state of the run."""
+    inside = j < n_points
+    return (
+        tl.load(row + j, mask=inside, other=0.0, eviction_policy="evict_first"),
+        tl.load(output + j, mask=inside, other=0.0),
+        tl.load(target + j, mask=inside, other=0),
+        tl.load(rank + j, mask=inside, other=-1),
+    )
 
 
 @triton.jit
@@ -67,23 +119,27 @@ def _advance(
         sign = tl.load(target + wanted).to(outputs.dtype.element_ty)
         own = sign * tl.load(ridge + wanted).to(outputs.dtype.element_ty)
         place = (place + ahead) % n_visited
+        from_here = place.to(tl.int32)
         nearest = tl.full([TILE], _NONE, tl.int32)
+        # What the next tile needs is read while this one is worked on.
+        row, value, side, at = _read(rows + slot * n_points, output, target, rank, tile, n_points)
         for start in range(0, n_points, TILE):
             j = start + tile
-            inside = j < n_points
-            row = tl.load(rows + slot * n_points + j, mask=inside, other=0.0)
-            value = tl.load(output + j, mask=inside, other=0.0) + sign * row
-            value = tl.where(j == wanted, value + own, value)
-            tl.store(output + j, value, mask=inside)
-            right = tl.load(target + j, mask=inside, other=0) * value
+            row_now, value_now, side_now, at_now = row, value, side, at
+            row, value, side, at = _read(
+                rows + slot * n_points, output, target, rank, j + TILE, n_points
+            )
+            value_now += sign * row_now
+            value_now = tl.where(j == wanted, value_now + own, value_now)
+            tl.store(output + j, value_now, mask=j < n_points)
             if SAME:
-                wrong = ~(right > same_slack)
+                wrong = ~(side_now * value_now > same_slack)
             else:
-                wrong = ~(right > tl.load(slack + j, mask=inside, other=0.0))
-            at = tl.load(rank + j, mask=inside, other=-1)
-            distance = at - place.to(tl.int32)
+                least = tl.load(slack + j, mask=j < n_points, other=0.0)
+                wrong = ~(side_now * value_now > least)
+            distance = at_now - from_here
             distance = tl.where(distance <= 0, distance + n_visited, distance)
-            nearest = tl.minimum(nearest, tl.where(wrong & (at >= 0), distance, _NONE))
+            nearest = tl.minimum(nearest, tl.where(wrong & (at_now >= 0), distance, _NONE))
         tl.atomic_add(count + wanted, 1)
         ahead = tl.min(nearest, 0).to(tl.int64)
         found = ahead <= n_visited

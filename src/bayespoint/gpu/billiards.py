@@ -61,7 +61,7 @@ class DeviceBalls:
         self._label = put(table.label, torch.int8)
         self._hard = put(table.pass_rate == 0, torch.bool)
         self._rate = put(table.pass_rate) if np.any(table.pass_rate) else None
-        self._coef = put(start)
+        self._coef = put(np.array(start))  # of its own
         self._outputs = self._exact(self._coef)
         self._sides = self._sides_of(self._outputs)
         self._n, self._m = start.shape

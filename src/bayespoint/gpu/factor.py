@@ -5,7 +5,7 @@ import torch
 
 from bayespoint.devices import free_bytes
 from bayespoint.factor import RANK_TOLERANCE, RANK_ULPS
-from bayespoint.gpu.gram import too_large
+from bayespoint.gpu.gram import exact_products, too_large
 
 # Columns of the inverse that are held together.
 COLUMNS = 2048
@@ -32,11 +32,13 @@ class DeviceFactor:
     def release(self):
         """Nothing to let go of."""
 
+    @exact_products()
     def solve(self, white):
         """Coefficients of vectors given by white coordinates, one a row of a tensor."""
         right = white.to(self._lower.dtype).T
         return torch.linalg.solve_triangular(self._lower.T, right, upper=True).T
 
+    @exact_products()
     def outputs(self, white):
         """Outputs at all points of vectors given by white coordinates, one a row."""
         return self._host(self._device(white) @ self._lower.T)
@@ -45,11 +47,13 @@ class DeviceFactor:
         """Coefficients of vectors given by white coordinates, one a row."""
         return self._host(self.solve(self._device(white)))
 
+    @exact_products()
     def white(self, outputs):
         """White coordinates of vectors, from their outputs at all points."""
         right = self._device(outputs).T
         return self._host(torch.linalg.solve_triangular(self._lower, right, upper=False).T)
 
+    @exact_products()
     def precision(self, whitener=None):
         """Diagonal of the inverse of the Gram matrix."""
         if whitener is not None:
@@ -66,6 +70,7 @@ class DeviceFactor:
             total[start : start + COLUMNS] = self._host((part.double() ** 2).sum(dim=0))
         return total
 
+    @exact_products()
     def whitener(self):
         """Matrix P with kᵀ K⁻¹ k = ||P k||² for the kernel values k of a new point."""
         eye = torch.eye(self.rank, dtype=self._lower.dtype, device=self._lower.device)
@@ -78,9 +83,10 @@ class DeviceFactor:
 
     @staticmethod
     def _host(tensor):
-        return tensor.double().cpu().numpy()
+        return tensor.cpu().double().numpy()
 
 
+@exact_products()
 def _cholesky(gram, ridge):
     """Lower factor in the precision of the matrix; where that is too coarse, by way of float64."""
     diagonal = gram.diagonal().double() + ridge

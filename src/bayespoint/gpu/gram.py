@@ -1,7 +1,7 @@
 """Rows of the Gram matrix in the memory of a GPU."""
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,26 +9,23 @@ import torch
 
 from bayespoint._kernels import kernel_torch
 from bayespoint.devices import DeviceError, free_bytes
-from bayespoint.kernels import some_of
 from bayespoint.threads import Threads
 
 # Rows of the Gram matrix computed together: products this wide run at the speed of the card.
 BLOCK_ROWS = 4096
 
-# Rows that are taken to float64 together where sums over them must not drift.
+# Rows that are added together, and taken to float64 together where their sums must not drift.
+COMBINED_ROWS = 60_000
 DOUBLE_ROWS = 1024
 
-# Memory for tiles of kernel values between new points and support points.
-TILE_BYTES = 2**31
+# Memory for tiles of kernel values between new points and support points, at most.
+TILE_BYTES = 3 * 2**30
 
 # Of the memory that a fit may take, what is left for everything but the rows.
 STORE_SHARE = 0.7
 
 # Multiplications from which on a product is worth being split for the tensor cores.
 SPLIT_WORK = 1e10
-
-# Features summed by the tensor cores at once.
-SPLIT_FEATURES = 256
 
 _KINDS = {"linear": kernel_torch.LINEAR, "poly": kernel_torch.POLY, "rbf": kernel_torch.RBF}
 
@@ -47,29 +44,19 @@ class DevicePoints(NamedTuple):
         return DevicePoints(*fields)
 
 
-def kernel_on_device(name):
-    """Return why a kernel cannot be computed on a GPU, or None."""
-    if callable(name):
-        return "a callable kernel runs on the CPU"
-    return None
-
-
 def prepare(kernel, X, diagonal=None):
     """Compute what blocks need of each point; ``X`` is a tensor, centred already."""
     squared_norm = (X * X).sum(dim=1) if kernel.name in _KINDS else None
     if diagonal is None:
         diagonal = _diagonal(kernel, X, squared_norm)
+    negative = diagonal < 0
     diagonal = diagonal + kernel.bias
-    fine = torch.isfinite(diagonal) & (diagonal >= 0)
+    infinite = ~torch.isfinite(diagonal)
     if squared_norm is not None:
-        fine &= torch.isfinite(2 * kernel.gamma * squared_norm)
-    if not bool(fine.all()):
-        wrong = ~fine.cpu().numpy()
-        raise ValueError(
-            f"the kernel overflows {str(X.dtype).removeprefix('torch.')}, or is negative on the "
-            f"diagonal, for rows {some_of(wrong)} of X: scale the features (for example with "
-            f"StandardScaler) or lower gamma, degree or coef0."
-        )
+        infinite |= ~torch.isfinite(2 * kernel.gamma * squared_norm)
+    if bool((infinite | negative).any()):
+        masks = (mask.cpu().numpy() for mask in (infinite, negative))
+        kernel.check_diagonal(*masks, str(X.dtype).removeprefix("torch."))
     length = torch.sqrt(diagonal)
     if not kernel.normalize:
         return DevicePoints(X, squared_norm, None, length)
@@ -86,85 +73,65 @@ def _diagonal(kernel, X, squared_norm):
     return squared_norm
 
 
-def values(kernel, left, right, out=None, found=None):
-    """Kernel values of points; ``found``: their inner products, where they are there already."""
-    if kernel.name == "laplacian":
-        near = torch.cdist(left.X, right.X, p=1).mul_(-kernel.gamma).exp_()
-        kind = kernel_torch.LINEAR
-        out = near if out is None else out.copy_(near)
-    else:
-        out = products(left.X, right.X, out) if found is None else found
-        kind = _KINDS[kernel.name]
-    finish = loops(out.device, "kernel").finish
-    finish(
-        out, kind, float(kernel.gamma), float(kernel.degree), float(kernel.coef0),
-        float(kernel.bias), (left.squared_norm, left.scale), (right.squared_norm, right.scale),
-    )  # fmt: skip
-    return out
+def values(kernel, left, right, out=None, there=None):
+    """Kernel values of points; those of points with themselves are symmetric.
 
-
-def products(A, B, out=None):
-    """Inner products of rows, ``A @ B.T``.
-
-    Large ones in float32 by the tensor cores of a GPU, whose factors have 11 bits: each number is
-    the sum of two such, x = high + low, and three products give what float32 would. The cores'
-    sums lose digits as they get long; that of the high parts is cut into several.
+    ``there`` are the halves of the points on the right, where somebody has them already.
     """
-    large = A.device.type == "cuda" and A.shape[0] * B.shape[0] * A.shape[1] >= SPLIT_WORK
-    if not large or A.dtype != torch.float32:
-        with tensor_cores(False):
-            return torch.mm(A, B.T, out=out)
-    return _split_products(split(A), split(B), out)
-
-
-def _split_products(left, right, out=None):
-    """Products of rows that were split."""
-    with tensor_cores(True):
-        # Small terms first, so that the large ones do not round them off.
-        out = torch.mm(left.both, right.turned.T, out=out)
-        for start in range(0, left.high.shape[1], SPLIT_FEATURES):
-            part = slice(start, start + SPLIT_FEATURES)
-            out.addmm_(left.high[:, part], right.high[:, part].T)
+    X, Z = left.X, right.X
+    if out is None:  # rows that begin at multiples of 64 bytes are faster
+        width = -(-len(Z) // 16) * 16
+        out = torch.empty((len(X), width), dtype=X.dtype, device=X.device)[:, : len(Z)]
+    parameters = [float(p) for p in (kernel.gamma, kernel.degree, kernel.coef0, kernel.bias)]
+    of_points = (left.squared_norm, left.scale), (right.squared_norm, right.scale)
+    tools = loops(X.device, "kernel")
+    if kernel.name == "laplacian":
+        out.copy_(torch.cdist(X, Z, p=1).mul_(-kernel.gamma).exp_())
+        kind = kernel_torch.LINEAR
+    elif on_tensor_cores(X, len(Z)):
+        kind = _KINDS[kernel.name]
+        # The tensor cores multiply numbers of 11 bits: three products give what float32 would.
+        there = tools.halves(Z) if there is None else there
+        at = there if left is right else tools.halves(X)
+        tools.values(at, there, out, left is right, kind, *parameters, *of_points)
+        return out
+    else:
+        kind = _KINDS[kernel.name]
+        with exact_products():
+            torch.mm(X, Z.T, out=out)
+    tools.finish(out, kind, *parameters, *of_points)
+    if left is right:
+        out.copy_(torch.triu(out) + torch.triu(out, 1).T)
     return out
 
 
-class Split(NamedTuple):
-    """Numbers as sums of high and low parts with 11 significant bits each."""
-
-    high: torch.Tensor
-    both: torch.Tensor  # low and high parts side by side
-    turned: torch.Tensor  # high and low parts
-
-    def rows(self, start, stop):
-        """Return some of the rows."""
-        return Split(*(part[start:stop] for part in self))
-
-
-def split(x):
-    """Split the numbers of a matrix."""
-    high = _rounded(x)
-    low = _rounded(x - high)
-    return Split(high, torch.cat((low, high), dim=1), torch.cat((high, low), dim=1))
-
-
-def _rounded(x):
-    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+def on_tensor_cores(X, n_columns):
+    """Whether products of these points are worth the tensor cores of a GPU."""
+    large = X.shape[0] * n_columns * X.shape[1] >= SPLIT_WORK
+    return X.device.type == "cuda" and X.dtype == torch.float32 and large
 
 
 _SETTING = threading.RLock()
 
 
 @contextmanager
-def tensor_cores(wanted):
-    """Let products in float32 use the tensor cores or not, whatever the process has set."""
+def exact_products():
+    """Let products in float32 have its precision, whatever the process has set."""
     with _SETTING:
-        setting = torch.backends.cuda.matmul
-        before = setting.allow_tf32
-        setting.allow_tf32 = wanted
+        setting, before = torch.backends.cuda.matmul, {}
+        # Of these names for one thing, a process that has used the second may not read the first.
+        for name in ("allow_tf32", "fp32_precision"):
+            with suppress(RuntimeError, AttributeError):
+                before[name] = getattr(setting, name)
+        if "allow_tf32" in before:
+            setting.allow_tf32 = False
+        else:
+            setting.fp32_precision = "ieee"
         try:
             yield
         finally:
-            setting.allow_tf32 = before
+            for name, value in before.items():
+                setattr(setting, name, value)
 
 
 def loops(device, name):
@@ -206,6 +173,7 @@ class DeviceRows:
         self._computed = np.full(capacity, -1, dtype=np.int64)
         self.clock = self.n_computed = 0
         self._gram = gram
+        self._halves: tuple | None = None
 
     def __len__(self):
         """Return the number of points."""
@@ -233,8 +201,9 @@ class DeviceRows:
         missing = wanted[self.slot_of_row[wanted] < 0]
         self._computed[self.slot_of_row[wanted[self.slot_of_row[wanted] >= 0]]] = self.clock
         slots = np.argsort(self._computed, kind="stable")[: len(missing)]
-        for start in range(0, len(missing), BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
+        step = max(1, min(BLOCK_ROWS, len(self.store) // 8))  # they are made beside the store
+        for start in range(0, len(missing), step):
+            part = slice(start, start + step)
             self._compute(missing[part], slots[part])
         self.slots.copy_(torch.from_numpy(self.slot_of_row))
 
@@ -254,31 +223,36 @@ class DeviceRows:
     def _block(self, index):
         if self._gram is not None:
             return self._gram[index]
-        return values(self.kernel, self.points.take(index), self.points)
+        X = self.points.X
+        if self._halves is None and on_tensor_cores(X, BLOCK_ROWS):
+            self._halves = loops(X.device, "kernel").halves(X)
+        return values(self.kernel, self.points.take(index), self.points, there=self._halves)
 
     def _compute_all(self):
-        """Fill the store: rows from the diagonal on, and their mirror images."""
-        m = len(self)
+        """Fill the store."""
         if self._gram is not None:
             self.store.copy_(self._gram)
-        X = self.points.X
-        work = BLOCK_ROWS * m * X.shape[1]
-        splits = X.device.type == "cuda" and X.dtype == torch.float32 and work >= SPLIT_WORK
-        whole = split(X) if splits and self.kernel.name in _KINDS else None
-        for start in range(0, m if self._gram is None else 0, BLOCK_ROWS):
+        else:
+            self._compute_values()
+        self.slot_of_row[:] = np.arange(len(self))
+        # Made there, there is no wait for a copy.
+        self.slots = torch.arange(len(self), dtype=torch.int32, device=self.device)
+        self.n_computed = len(self)
+
+    def _compute_values(self):
+        m, points = len(self), self.points
+        if on_tensor_cores(points.X, m) and self.kernel.name in _KINDS:
+            values(self.kernel, points, points, out=self.store)
+            return
+        # Rows from the diagonal on, and their mirror images.
+        for start in range(0, m, BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, m)
-            left = DevicePoints(*(_part(field, start, stop) for field in self.points))
-            right = DevicePoints(*(_part(field, start, m) for field in self.points))
-            out, found = self.store[start:stop, start:], None
-            if whole is not None:
-                found = _split_products(whole.rows(start, stop), whole.rows(start, m), out)
-            values(self.kernel, left, right, out=out, found=found)
-            corner = self.store[start:stop, start:stop]
-            corner.copy_(torch.triu(corner) + torch.triu(corner, 1).T)
-            self.store[stop:, start:stop] = self.store[start:stop, stop:].T
-        self.slot_of_row[:] = np.arange(m)
-        self.slots = torch.arange(m, dtype=torch.int32, device=self.device)  # no wait for a copy
-        self.n_computed = m
+            left = DevicePoints(*(_part(field, start, stop) for field in points))
+            right = DevicePoints(*(_part(field, stop, m) for field in points))
+            values(self.kernel, left, left, out=self.store[start:stop, start:stop])
+            if stop < m:
+                beside = values(self.kernel, left, right, out=self.store[start:stop, stop:])
+                self.store[stop:, start:stop] = beside.T
 
     def outputs(self, ridge, coef):
         """Outputs at the points of w = sum_j coef_j phi(x_j), in float64: see `gram.outputs_of`."""
@@ -290,13 +264,13 @@ class DeviceRows:
         """Return ``coef @ K`` in float64 for a tensor of coefficients, one vector a row."""
         total = torch.zeros((len(coef), len(self)), dtype=torch.float64, device=self.device)
         used = torch.nonzero(coef.any(dim=0)).ravel()
-        step = min(DOUBLE_ROWS, len(self.store))
+        combine = loops(self.device, "kernel").combine
+        step = min(COMBINED_ROWS, len(self.store))
         for start in range(0, len(used), step):
             part = used[start : start + step]
             if not self.whole or not self.n_computed:
                 self.ensure(part.cpu().numpy())
-            rows = self.store[self.slots[part].long()]
-            total += coef[:, part] @ rows.double()
+            total += combine(coef[:, part], self.slots[part], self.store)
         return total
 
     def matrix(self):
@@ -328,8 +302,7 @@ class DeviceRows:
         if self._gram is not None:
             return self._gram[chosen][:, chosen].double().cpu().numpy()
         part = self.points.take(chosen)
-        found = values(self.kernel, part, part).double()
-        return ((found + found.T) / 2).cpu().numpy()
+        return values(self.kernel, part, part).double().cpu().numpy()
 
 
 def too_large(device, n_points, itemsize):
@@ -349,16 +322,17 @@ def _part(field, start, stop):
 def apply_kernel(kernel, left, right, coef):
     """Return ``K(left, right) @ coef`` as an array of float64; the matrix never exists as a whole.
 
-    ``coef`` is an array of shape (len(right), n_columns).
+    ``coef`` is an array of shape (len(right), n_columns). Sums are in float64.
     """
     X = left.X
-    columns = torch.from_numpy(np.ascontiguousarray(coef)).to(X.device, X.dtype)
-    step = max(1, TILE_BYTES // (X.element_size() * max(1, len(right.length))))
-    found = []
-    for start in range(0, len(left.length), step):
+    columns = torch.from_numpy(np.ascontiguousarray(coef)).to(X.device, torch.float64)
+    found = torch.empty((len(X), coef.shape[1]), dtype=torch.float64, device=X.device)
+    n_right = max(1, len(right.length))
+    step = max(1, int(min(TILE_BYTES, free_bytes(X.device) / 4) / (12 * n_right)))
+    large = on_tensor_cores(X[:step], n_right) and kernel.name in _KINDS
+    there = loops(X.device, "kernel").halves(right.X) if large else None
+    for start in range(0, len(X), step):
         part = DevicePoints(*(_part(field, start, start + step) for field in left))
-        with tensor_cores(False):
-            found.append(values(kernel, part, right) @ columns)
-    if not found:
-        return np.zeros((0, coef.shape[1]))
-    return torch.cat(found).double().cpu().numpy()
+        tile = values(kernel, part, right, there=there)
+        found[start : start + step] = tile.double() @ columns
+    return found.cpu().numpy()

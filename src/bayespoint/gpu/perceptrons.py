@@ -5,6 +5,7 @@ import torch
 
 from bayespoint._kernels.perceptron_loop import CONVERGED, PAUSED
 from bayespoint._kernels.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
+from bayespoint.devices import free_bytes
 from bayespoint.gpu.gram import loops
 
 # Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
@@ -13,10 +14,15 @@ UPDATE_WORK = 2e8
 # Runs in flight together: several for each multiprocessor of a large card.
 RUNS_IN_FLIGHT = 1000
 
-# Runs whose outputs are computed anew together: wide products, and little memory in float64.
-VERIFIED_RUNS = 1000
+# Outputs that are computed anew together, and the memory that each takes meanwhile.
 VERIFIED_NUMBERS = 60_000_000
+VERIFIED_BYTES = 64
 
+
+# Outputs that rounding may have moved further, as a share of k(x, x), are computed anew, and where
+# that is more than this share of them, all are.
+SURE = 0.1
+FEW = 0.2
 
 # State of a run that has ended, before its outputs were computed anew.
 UNVERIFIED = -4
@@ -54,7 +60,10 @@ class DeviceWave:
         self._counts = torch.zeros((n_runs, n_points), dtype=torch.int32, device=device)
         self._cursors = torch.zeros((n_runs, CURSOR_SIZE), dtype=torch.int64, device=device)
         self._cursors[:, WANTED] = self._orders[:, :1].expand(-1, len(targets)).reshape(-1)
-        self._advance = loops(device, "perceptron").advance
+        tools = loops(device, "perceptron")
+        self._advance, self._outputs_at = tools.advance, tools.outputs_at
+        length = torch.sqrt(put(rows.diagonal + ridge, torch.float64))
+        self._reach = length * length.max()
         self._verified = np.zeros(n_runs, dtype=bool)
         self._violated = np.full(n_runs, -1)
         self._squared = np.zeros(n_runs)
@@ -101,13 +110,14 @@ class DeviceWave:
     def _verify(self, runs):
         """Compute outputs anew; runs that have mistakes by these go on."""
         self._pairs = None
-        step = max(1, min(VERIFIED_RUNS, VERIFIED_NUMBERS // self._outputs.shape[1]))
+        room = int(free_bytes(self.rows.device) / VERIFIED_BYTES)
+        step = max(1, min(VERIFIED_NUMBERS, room) // self._outputs.shape[1])
         for start in range(0, len(runs), step):
             part = torch.from_numpy(runs[start : start + step]).to(self.rows.device)
             target = self._targets[part % len(self.targets)]
             signed = (self._counts[part] * target).double()
-            outputs = self.rows.products(signed) + signed * self._ridge
             ranks = self._ranks[part // len(self.targets)].long()
+            outputs = self._exact(part, signed, target, ranks)
             right = target * outputs
             wrong = ~(right > self._slack) & (ranks >= 0)
             self._outputs[part] = outputs.to(self._outputs.dtype)
@@ -124,6 +134,31 @@ class DeviceWave:
             if np.any(again):
                 self._go_on(part[torch.from_numpy(again).to(part.device)], wrong, ranks, again)
         self._read()
+
+    def _exact(self, runs, signed, target, ranks):
+        """Outputs of some runs in float64, exact wherever that matters.
+
+        Additions that round were as many as mistakes, and the length of a classifier is at most
+        that of so many points at right angles: what may be off by no more than this is on the right
+        side if it is far enough from zero.
+        """
+        rows, kind = self.rows, self._outputs.dtype
+        outputs = self._outputs[runs].double()
+        mistakes = self._cursors[runs, MISTAKES].double()
+        share = torch.finfo(kind).eps * (mistakes + 2) * torch.sqrt(mistakes)
+        near = target * outputs <= self._slack + share[:, None] * self._reach
+        near = (near & (ranks >= 0)) | (signed != 0)
+        few = float(share.max()) < SURE and int(near.sum()) < FEW * near.numel()
+        if not (rows.whole and few):
+            return rows.products(signed) + signed * self._ridge
+        at, used = torch.nonzero(near), torch.nonzero(signed)
+        ends = [torch.bincount(x[:, 0], minlength=len(runs)).cumsum(0) for x in (at, used)]
+        coef, points = signed[used[:, 0], used[:, 1]], at[:, 1].contiguous()
+        found = self._outputs_at(
+            points, ends[0], used[:, 1].contiguous(), ends[1], coef, rows.store, rows.slots
+        )
+        outputs[at[:, 0], points] = found + signed[at[:, 0], points] * self._ridge[points]
+        return outputs
 
     def _go_on(self, runs, wrong, ranks, again):
         chosen = torch.from_numpy(again).to(runs.device)

@@ -1,18 +1,25 @@
 """Kernels, rows and outputs of a classifier that was placed on a GPU."""
 
+import weakref
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
+from sklearn.utils.validation import assert_all_finite
 
-from bayespoint.devices import DeviceError, free_bytes, is_tensor
+from bayespoint.devices import DeviceError, check_room, free_bytes, is_tensor
 from bayespoint.gpu.billiards import DeviceBalls, n_chains
 from bayespoint.gpu.factor import DeviceFactor
 from bayespoint.gpu.gram import STORE_SHARE, DevicePoints, DeviceRows, apply_kernel, prepare
 from bayespoint.gpu.perceptrons import RUNS_IN_FLIGHT, DeviceWave
-from bayespoint.gpu.points import DeviceData, to_device
+from bayespoint.gpu.points import DeviceData, shared, to_device
 from bayespoint.gpu.sites import DeviceBlocks
-from bayespoint.kernels import DISTANCE_TOLERANCE
+from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, no_inner_products
+from bayespoint.kernels import BLOCK_ROWS, DISTANCE_TOLERANCE, Points
+
+# A given Gram matrix is on the device as it came, normalised, and as rows or, before, transposed.
+GRAM_COPIES = 3
 
 
 def fit_layout(kernel, data):
@@ -24,7 +31,7 @@ def fit_layout(kernel, data):
         centre = data.tensor.mean(dim=0, dtype=torch.float64).to(data.tensor.dtype)
         kernel.center_ = centre.cpu().numpy()
         if data.tensor.dtype == torch.float32:
-            squared = float(((data.tensor - centre) ** 2).sum(dim=1).max())
+            squared = float((data.tensor - centre).square_().sum(dim=1).max())
             if kernel.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
                 kernel.layout_ += ", double"
     return kernel
@@ -38,18 +45,24 @@ def laid_out(kernel, tensor):
         tensor = tensor.double()
     if kernel.center_ is None:
         return tensor
-    return tensor - torch.from_numpy(kernel.center_).to(tensor.device, tensor.dtype)
+    return tensor - shared(kernel.center_).to(tensor.device, tensor.dtype)
 
 
 def rows_of(kernel, data, device):
     """Return the rows of the Gram matrix of training data."""
-    if not isinstance(data, DeviceData):
-        data = DeviceData(data, device)
-    gram = data.tensor if kernel.name == "precomputed" else None
-    X = data.tensor if gram is not None else laid_out(kernel, data.tensor)
-    points = prepare(kernel, X, None if gram is None else gram.diagonal())
-    if gram is not None:
-        gram = _normalised(kernel, gram, points)
+    gram = None
+    if kernel.name == "precomputed":
+        room = GRAM_COPIES * data.dtype.itemsize
+        check_room(device, len(data), room, "the given Gram matrix", "float32")
+        X = to_device(data, device)
+        points = prepare(kernel, X, X.diagonal())
+        gram = _normalised(kernel, X, points)
+        _check_inner_products(gram, points.length)
+        points = points._replace(X=gram)  # whose memory serves twice
+    else:
+        tensor = data.tensor if isinstance(data, DeviceData) else to_device(data, device)
+        X = laid_out(kernel, tensor)
+        points = prepare(kernel, X)
     memory = int(STORE_SHARE * free_bytes(device))
     _check_memory(len(points.length), X, memory)
     return PlacedRows(kernel, points, memory=memory, gram=gram)
@@ -61,14 +74,17 @@ class PlacedRows(DeviceRows):
     make_wave, runs_in_flight = DeviceWave, RUNS_IN_FLIGHT
     make_balls, n_chains = DeviceBalls, staticmethod(n_chains)
 
-    def factorise(self, softness):
-        """Return the factor of the Gram matrix with this softness."""
-        return DeviceFactor(self, softness)
+    def factorise(self, softness, stop=None):
+        """Return the factor of the Gram matrix with this softness: see `factor.Factor`."""
+        factor = DeviceFactor(self, softness)
+        if stop is not None and stop():
+            raise KeyboardInterrupt
+        return factor
 
-    def site_blocks(self):
+    def site_blocks(self, n_machines):
         """Return what factorises for expectation propagation."""
         self.need_whole()
-        return DeviceBlocks(self.store).make
+        return DeviceBlocks(self.store, n_machines).make
 
     def part(self, index):
         """Return the rows of some of the points."""
@@ -81,8 +97,18 @@ class PlacedRows(DeviceRows):
 def _normalised(kernel, gram, points):
     gram = gram + kernel.bias
     if points.scale is not None:
-        gram = gram * points.scale[:, None] * points.scale
-    return (gram + gram.T) / 2
+        gram *= points.scale[:, None]
+        gram *= points.scale
+    return (gram + gram.T).div_(2)
+
+
+def _check_inner_products(gram, length):
+    """Hold a Gram matrix that came from outside to the Cauchy-Schwarz inequality."""
+    most = (1 + CAUCHY_SCHWARZ_SLACK) * length
+    parts = zip(gram.split(BLOCK_ROWS), length.split(BLOCK_ROWS), strict=True)
+    wrong = torch.cat([(part.abs() > most * own[:, None]).any(dim=1) for part, own in parts])
+    if bool(wrong.any()):
+        raise no_inner_products(wrong.cpu().numpy())
 
 
 def _check_memory(n_points, X, memory):
@@ -98,20 +124,65 @@ def _check_memory(n_points, X, memory):
         )
 
 
+# Support points that are on a GPU, by the number of their array on the host, while that lives.
+_PLACED: dict[int, DevicePoints] = {}
+
+
+def _placed(support, device):
+    """Support points of a model on the device, copied there once."""
+    found = _PLACED.get(id(support.X))
+    if found is None or found.X.device != device:
+        fields: Any = [None if f is None else to_device(f, device) for f in vars(support).values()]
+        found = _stay(support.X, DevicePoints(*fields))
+    return found
+
+
+def _stay(X, points):
+    if id(X) not in _PLACED:
+        weakref.finalize(X, _PLACED.pop, id(X), None)
+    _PLACED[id(X)] = points
+    return points
+
+
+def kept_points(kernel, support_vectors, points, used):
+    """Support points as a model keeps them, from all points on the device."""
+    chosen = points.take(torch.from_numpy(used).to(points.X.device))
+    X = laid_out(kernel, shared(np.ascontiguousarray(support_vectors))).numpy()
+    _stay(X, chosen)
+    fields: Any = [None if field is None else field.cpu().numpy() for field in chosen[1:]]
+    return Points(X, *fields)
+
+
+def in_another_stream(work, device):
+    """Return ``work`` for another thread, whose kernels need not wait for those of this one."""
+    if device.type != "cuda":
+        return work
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+
+    def beside(*args):
+        with torch.cuda.stream(stream):
+            found = work(*args)
+            stream.synchronize()
+        return found
+
+    return beside
+
+
 def outputs(kernel, X, support, coef, device):
     """Outputs of machines (rows of ``coef`` over the support points) at X, as an array.
 
     Divided by the length of each point in feature space where the kernel is not normalised.
     """
-    dtype = getattr(torch, str(support.X.dtype))
-    fields: Any = [None if f is None else to_device(f, device) for f in vars(support).values()]
-    right = DevicePoints(*fields)
-    X = to_device(X, device).to(dtype)
+    right = _placed(support, device)
+    given, X = X, to_device(X, device).to(right.X.dtype)
     if not bool(torch.isfinite(X).all()):
+        if not is_tensor(given):
+            assert_all_finite(given.data if sp.issparse(given) else given, input_name="X")
         kind = support.X.dtype
         raise ValueError(f"X has values too large for the {kind} that the model was fitted in.")
     left = prepare(kernel, laid_out(kernel, X))
-    found = apply_kernel(kernel, left, right, coef.T)
+    found = apply_kernel(kernel, left, right, coef.T.copy())  # the model's may be read-only
     if not kernel.normalize:
         length = left.length.double().cpu().numpy()
         found /= np.where(length > 0, length, 1.0)[:, None]

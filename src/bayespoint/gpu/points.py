@@ -7,8 +7,8 @@ import torch
 from bayespoint.devices import is_tensor
 from bayespoint.points import hash_multipliers
 
-# Numbers hashed together: 64-bit words take twice the memory of the values, several times over.
-HASHED = 2**26
+# Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
+HASHED = 2**22
 
 # Larger arrays are copied to a GPU in pieces of this size.
 STAGED_BYTES = 2**24
@@ -52,14 +52,17 @@ class DeviceData:
         index = np.asarray(index) if self._index is None else self._index[index]
         if sp.issparse(self._host):
             return self._host[index].toarray()
-        # PyTorch copies rows on all cores.
-        return torch.from_numpy(self._host)[torch.from_numpy(index)].numpy()
+        # PyTorch copies rows on all cores, and NumPy's memory comes in large pages.
+        found = np.empty((len(index), self._host.shape[1]), dtype=self._host.dtype)
+        chosen = torch.from_numpy(np.asarray(index, dtype=np.int64))
+        torch.index_select(shared(self._host), 0, chosen, out=torch.from_numpy(found))
+        return found
 
     def variance(self, share):
         """Variance of all values, each row with its share."""
         each = torch.from_numpy(share).to(self.tensor.device)
         mean = float(each @ self.tensor.mean(dim=1, dtype=torch.float64))
-        spread = (self.tensor - mean).square().mean(dim=1, dtype=torch.float64)
+        spread = (self.tensor - mean).square_().mean(dim=1, dtype=torch.float64)
         return float(each @ spread)
 
     def deviations(self):
@@ -118,8 +121,24 @@ def to_device(X, device):
         X = X.toarray()
     X = np.ascontiguousarray(X)
     if device.type == "cpu" or X.nbytes < STAGED_BYTES:
-        return torch.from_numpy(X).to(device)
-    return _staged(torch.from_numpy(X), device)
+        return shared(X).to(device)
+    return _staged(shared(X), device)
+
+
+def shared(array):
+    """Return a tensor in the memory of an array, which nobody may write to."""
+    if not array.flags.writeable:  # PyTorch would warn
+        array = np.asarray(_Writable(array))
+    return torch.from_numpy(array)
+
+
+class _Writable:
+    """What NumPy takes for an array that can be written to; holds the true one."""
+
+    def __init__(self, array):
+        self._array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
 
 
 def _staged(X, device):

@@ -3,6 +3,12 @@
 import numpy as np
 import torch
 
+from bayespoint.devices import check_room
+
+# Matrices that sweeps hold beside one factor a machine: K, the factor of the sites before and of
+# those now, and what the inverse is solved from and with.
+MATRICES = 5
+
 
 class DeviceBlocks:
     """What factorises B = I + T^1/2 K T^1/2 for `gaussian_sites.propagate`, in float64.
@@ -11,9 +17,12 @@ class DeviceBlocks:
     ----------
     K : tensor of shape (m, m)
         The Gram matrix, as `gaussian_sites.propagate` has it on the host.
+    n_machines : int
     """
 
-    def __init__(self, K):
+    def __init__(self, K, n_machines):
+        needed = 8 * (MATRICES + n_machines)
+        check_room(K.device, len(K), needed, "inference='ep'", "inference='perceptron'")
         self._K = K.double()
 
     def make(self, K, many, root):
