@@ -472,7 +472,8 @@ def run(balls, n_draws, *, travel, thin, burn_in, budget, threads, enough=None):
         flights.add(*step)
         whole, radians = step[0].shape[1] * thin == n_flights, step[0].shape[1] * thin * travel
         if whole and balls.has_path:
-            flights.add_batch(balls.kicks.copy(), balls.kicks + balls.ends(), radians)
+            kicks = balls.kicks.copy()
+            flights.add_batch(kicks, kicks + balls.ends(), radians)
         elif not flights.path or not balls.has_path:  # what the draws tell
             flights.add_batch(0.0 * balls.kicks, step[0].sum(axis=1) * thin * travel, radians)
         pace.add(n_flights, total)

@@ -58,24 +58,36 @@ def values(left, right, out, mirrored, kind, gamma, degree, coef0, bias, rows, c
     card: Any = torch.cuda.get_device_properties(out.device)
     shared = card.shared_memory_per_block_optin
     read, ahead = next(pair for least, *pair in READ_AHEAD if shared >= least)
-    blocks = _blocks(triton.cdiv(n, BLOCK), triton.cdiv(n_columns, BLOCK), mirrored, out.device)
     parts = [TensorDescriptor.from_tensor(part, [BLOCK, read]) for part in (*left[:2], *right[:2])]
-    _values[(len(blocks),)](
-        *parts[:2], left[2], *parts[2:], right[2], out, *_of_points(out, rows, columns), blocks, n,
-        n_columns, left[0].shape[1], out.stride(0), *_numbers(gamma, degree, coef0, bias),
-        kind, _whole(degree), rows[1] is not None, mirrored, POLY, RBF, BLOCK, read,
-        num_warps=8, num_stages=ahead,
-    )  # fmt: skip
+    for edge, blocks in zip(
+        (False, True), _blocks(n, n_columns, mirrored, out.device), strict=True
+    ):
+        if not len(blocks):
+            continue
+        _values[(len(blocks),)](
+            *parts[:2], left[2], *parts[2:], right[2], out, *_of_points(out, rows, columns),
+            blocks, n, n_columns, left[0].shape[1], out.stride(0),
+            *_numbers(gamma, degree, coef0, bias),
+            kind, _whole(degree), rows[1] is not None, mirrored, POLY, RBF, BLOCK, read, edge,
+            num_warps=8, num_stages=ahead,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=8)
-def _blocks(n_down, n_across, mirrored, device):
-    """Return the blocks of a matrix, or of its upper half, in an order that reuses what is read."""
-    down, across = torch.arange(n_down)[:, None], torch.arange(n_across)[None, :]
+def _blocks(n, n_columns, mirrored, device):
+    """Blocks of a matrix (of its upper half) that lie within it and off the diagonal, and others.
+
+    In an order that reuses what was read.
+    """
+    n_across = triton.cdiv(n_columns, BLOCK)
+    down, across = torch.arange(triton.cdiv(n, BLOCK))[:, None], torch.arange(n_across)[None, :]
     order = (down // BELOW * n_across + across) * BELOW + down % BELOW
-    wanted = (down <= across) if mirrored else torch.ones_like(order, dtype=torch.bool)
-    index = torch.nonzero(wanted)
-    return index[torch.argsort(order[wanted])].to(device, torch.int32).contiguous()
+    inner = ((down + 1) * BLOCK <= n) & ((across + 1) * BLOCK <= n_columns)
+    wanted = torch.ones_like(inner)
+    if mirrored:
+        inner, wanted = inner & (down < across), down <= across
+    chosen = (torch.nonzero(some)[order[some].argsort()] for some in (inner, wanted & ~inner))
+    return [blocks.to(device, torch.int32).contiguous() for blocks in chosen]
 
 
 def combine(coef, slots, rows):
@@ -181,7 +193,7 @@ def _values(
     row_scale, column_scale, blocks, n, n_columns, width, stride, gamma, gamma_rest, degree,
     degree_rest, coef0, coef0_rest, bias, bias_rest, KIND: tl.constexpr, WHOLE: tl.constexpr,
     NORMALISED: tl.constexpr, MIRRORED: tl.constexpr, POLY: tl.constexpr, RBF: tl.constexpr,
-    BLOCK: tl.constexpr, READ: tl.constexpr,
+    BLOCK: tl.constexpr, READ: tl.constexpr, EDGE: tl.constexpr,
 ):  # fmt: skip
     down = tl.load(blocks + 2 * tl.program_id(0)) * BLOCK
     across = tl.load(blocks + 2 * tl.program_id(0) + 1) * BLOCK
@@ -194,7 +206,9 @@ def _values(
         part = tl.dot(a_high, b_low, part)
         total += tl.dot(a_high, b_high, part)
     i, j = down + tl.arange(0, BLOCK), across + tl.arange(0, BLOCK)
-    at, there = tl.minimum(i, n - 1), tl.minimum(j, n_columns - 1)
+    at, there = i, j
+    if EDGE:
+        at, there = tl.minimum(i, n - 1), tl.minimum(j, n_columns - 1)
     value = total * tl.load(left_unit + at)[:, None] * tl.load(right_unit + there)[None, :]
     value = _value(
         value, tl.load(row_norm + at)[:, None], tl.load(column_norm + there)[None, :],
@@ -203,18 +217,17 @@ def _values(
         NORMALISED, POLY, RBF,
     )  # fmt: skip
     place = out + i.to(tl.int64)[:, None] * stride + j[None, :]
-    inside = (i < n)[:, None] & (j < n_columns)[None, :]
-    if MIRRORED:
-        mirror = out + j.to(tl.int64)[:, None] * stride + i[None, :]
-        behind = (j < n)[:, None] & (i < n)[None, :]
-        if across == down:
-            tl.store(place, value, mask=inside & (i[:, None] <= j[None, :]))
-            tl.store(mirror, tl.trans(value), mask=behind & (j[:, None] > i[None, :]))
-        else:
-            tl.store(place, value, mask=inside)
-            tl.store(mirror, tl.trans(value), mask=behind)
-    else:
+    mirror = out + j.to(tl.int64)[:, None] * stride + i[None, :]
+    if EDGE:
+        inside = (i < n)[:, None] & (j < n_columns)[None, :]
+        if MIRRORED:
+            inside = inside & (i[:, None] <= j[None, :])
+            tl.store(mirror, tl.trans(value), mask=tl.trans(inside))
         tl.store(place, value, mask=inside)
+    else:  # without masks stores are wide
+        tl.store(place, value)
+        if MIRRORED:
+            tl.store(mirror, tl.trans(value))
 
 
 @triton.jit(do_not_specialize=["n", "n_used"])
