@@ -147,7 +147,7 @@ INTERRUPTED = """
             waited = time.perf_counter() - sent[-1]
         p = clf.predict_proba(X[:50])
         held = clf.n_draws_
-        clf.set_params(warm_start=True, n_draws=held + 1, max_time=2.0).fit(X, y)
+        clf.set_params(warm_start=True, n_draws=held + 1, max_time=0.5).fit(X, y)
         results.append([waited, bool(np.all(np.isfinite(p))), held, clf.n_draws_])
     print(json.dumps(results))
 """
@@ -156,12 +156,12 @@ INTERRUPTED = """
 @pytest.mark.parametrize(
     "settings",
     [
-        {"n": 300, "classes": 3, "n_jobs": 1, "delays": [0.1 + 0.007 * k for k in range(12)]},
-        {"n": 300, "classes": 3, "n_jobs": 2, "delays": [0.1 + 0.007 * k for k in range(12)]},
+        {"n": 300, "classes": 3, "n_jobs": 1, "delays": [0.1 + 0.017 * k for k in range(5)]},
+        {"n": 300, "classes": 3, "n_jobs": 2, "delays": [0.1 + 0.007 * k for k in range(8)]},
         # not one run ends by then
         {"n": 9000, "classes": 2, "n_jobs": 2, "delays": [0.3], "softness": 1e-4},
         # while settings are chosen
-        {"n": 3000, "classes": 3, "n_jobs": 2, "delays": [0.1, 0.5, 1.5], "gamma": "held-out",
+        {"n": 3000, "classes": 3, "n_jobs": 2, "delays": [0.1, 0.6], "gamma": "held-out",
          "softness": "held-out", "bias": "auto", "inference": "auto"},
     ],
     ids=["one thread", "two threads", "no draw", "defaults"],

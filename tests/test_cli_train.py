@@ -391,7 +391,7 @@ def interrupted(code, *arguments):
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 5))
+    X = rng.normal(size=(400, 5))
     rows = [[*x, int(x[0] + 0.5 * rng.normal() > 0)] for x in X]
     return write(tmp_path_factory.mktemp("many") / "d.csv", [*"abcde", "y"], rows)
 

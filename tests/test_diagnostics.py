@@ -202,14 +202,14 @@ def tau_by_mcse(x):
     return x.shape[0] * x.shape[1] * mcse_mean(x) ** 2  # of a variance of 1
 
 
-def compare_tau(estimate, rho, expected):
+def compare_tau(estimate, rho, expected, length=5_000):
     """Compare estimates of tau of 32 independent runs, four chains each, of an AR(1)."""
 
     def check(length, seed):
         noise = np.random.default_rng(seed).normal(size=(4, length, 32))
         return compare_means(estimate(autoregressive(rho, noise)), expected)
 
-    return two_stage(check, length=5_000, seed=0)
+    return two_stage(check, length, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,9 @@ def test_autoregressions_have_their_exact_ess(estimate, rho):
     result = compare_tau(estimate, rho, tau)
     assert result.passed, result
     assert result.detectable < (0.14 if rho == 0.9 else 0.05) * tau
-    # Negative control: an error of 20%.
-    assert not compare_tau(estimate, rho, 1.2 * tau).passed
+    # Negative control: an error of 20%, which shorter chains show but for a correlation of 0.9.
+    length = 5_000 if rho == 0.9 else 1_000
+    assert not compare_tau(estimate, rho, 1.2 * tau, length).passed
 
 
 def test_ess_of_antithetic_chains_has_an_upper_bound():
