@@ -1,5 +1,6 @@
 """BayesPointClassifier: validate, compute rows, infer, decide."""
 
+from contextlib import contextmanager
 from copy import copy
 
 import numpy as np
@@ -19,7 +20,7 @@ from bayespoint.gaussian_posterior import closed_form
 from bayespoint.gram import GramRows, apply_kernel
 from bayespoint.kernels import Kernel, Points, some_of
 from bayespoint.label_errors import class_probabilities, gaussian_votes, sampled_votes
-from bayespoint.methods import METHODS, Problem
+from bayespoint.methods import HELD_OUT_DRAWS, METHODS, Problem
 from bayespoint.placement import PlacementMixin
 from bayespoint.points import contested, contradictions, encoded, merge_duplicates
 from bayespoint.posterior import Posterior, dense
@@ -484,6 +485,24 @@ class BayesPointClassifier(
             self.support_vectors_ = distinct[used]
         prepared = self._prepared_support(kernel, problem.rows, diagonal)
         self._support_ = dict(vars(prepared))
+
+    @contextmanager
+    def _linking(self, kernel, distinct, problem, points, budget):
+        """On a GPU, fit the link to other runs while the draws are made: the host has time then.
+
+        Yields a future of its steepness, or None where the link comes later.
+        """
+        beside = self.device_ != "cpu" and self.inference_ == "perceptron"
+        many = self._decision_ == "bayes_point" and len(points.label) > LINK_POINTS
+        surely = self.max_time is None and self.n_draws >= HELD_OUT_DRAWS
+        if not (beside and many and surely):
+            yield None
+            return
+        own, data = Budget(), (kernel, distinct, problem, points)
+        with self._beside(self._steepness, *data, self.n_draws, own) as link:
+            yield link
+            if budget.interrupted:  # it is not wanted any more
+                own.interrupt()
 
     def _fit_link(self, kernel, distinct, problem, points, budget, link=None):
         if link is not None and not budget.interrupted:

@@ -12,10 +12,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bayespoint.budget import Budget
-from bayespoint.calibration import LINK_POINTS
 from bayespoint.devices import is_tensor, naming_remedies, torch_device
-from bayespoint.methods import HELD_OUT_DRAWS
 from bayespoint.validation import canonical
 
 
@@ -113,24 +110,12 @@ class PlacementMixin:
         return kept_points(kernel, self.support_vectors_, rows.points, self._used_)
 
     @contextmanager
-    def _linking(self, kernel, distinct, problem, points, budget):
-        """On a GPU, fit the link to other runs while the draws are made: the host has time then.
-
-        Yields a future of its steepness, or None where the link comes later.
-        """
-        beside = self.device_ != "cpu" and self.inference_ == "perceptron"
-        many = self._decision_ == "bayes_point" and len(points.label) > LINK_POINTS
-        surely = self.max_time is None and self.n_draws >= HELD_OUT_DRAWS
-        if not (beside and many and surely):
-            yield None
-            return
+    def _beside(self, work, *args):
+        """On a GPU, do some work in another thread; yields a future of what it returns."""
         from bayespoint.gpu.placing import in_another_stream
 
-        work, own = in_another_stream(self._steepness, self._device()), Budget()
         with ThreadPoolExecutor(1) as pool:
-            yield pool.submit(work, kernel, distinct, problem, points, self.n_draws, own)
-            if budget.interrupted:  # it is not wanted any more
-                own.interrupt()
+            yield pool.submit(in_another_stream(work, self._device()), *args)
 
     def _checked_prediction(self, X):
         """Check X as `predict` gets it; on a GPU, whether all are numbers is looked at there."""

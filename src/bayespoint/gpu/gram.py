@@ -328,7 +328,8 @@ def apply_kernel(kernel, left, right, coef):
     columns = torch.from_numpy(np.ascontiguousarray(coef)).to(X.device, torch.float64)
     found = torch.empty((len(X), coef.shape[1]), dtype=torch.float64, device=X.device)
     n_right = max(1, len(right.length))
-    step = max(1, int(min(TILE_BYTES, free_bytes(X.device) / 4) / (12 * n_right)))
+    room = int(min(TILE_BYTES, free_bytes(X.device) / 4) / (12 * n_right))
+    step = max(1, room // 64) * 64  # tiles begin where the GPU reads fast
     large = on_tensor_cores(X[:step], n_right) and kernel.name in _KINDS
     there = loops(X.device, "kernel").halves(right.X) if large else None
     for start in range(0, len(X), step):

@@ -1,6 +1,7 @@
 """Kernels, rows and outputs of a classifier that was placed on a GPU."""
 
 import weakref
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ def rows_of(kernel, data, device):
         tensor = data.tensor if isinstance(data, DeviceData) else to_device(data, device)
         X = laid_out(kernel, tensor)
         points = prepare(kernel, X)
+    if isinstance(data, DeviceData):
+        data.give_room()
     memory = int(STORE_SHARE * free_bytes(device))
     _check_memory(len(points.length), X, memory)
     return PlacedRows(kernel, points, memory=memory, gram=gram)
@@ -153,11 +156,17 @@ def kept_points(kernel, support_vectors, points, used):
     return Points(X, *fields)
 
 
+@lru_cache
+def _other_stream(device):
+    """Return the stream of a device for what is done beside; its memory is used again."""
+    return torch.cuda.Stream(device)
+
+
 def in_another_stream(work, device):
     """Return ``work`` for another thread, whose kernels need not wait for those of this one."""
     if device.type != "cuda":
         return work
-    stream = torch.cuda.Stream(device)
+    stream = _other_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
 
     def beside(*args):

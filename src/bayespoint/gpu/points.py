@@ -1,5 +1,7 @@
 """Training points in the memory of a GPU: validated, hashed and merged there."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -10,8 +12,9 @@ from bayespoint.points import hash_multipliers
 # Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
 HASHED = 2**22
 
-# Larger arrays are copied to a GPU in pieces of this size.
-STAGED_BYTES = 2**24
+# Larger arrays are copied to a GPU in pieces of this size, by so many threads.
+STAGED_BYTES = 2**23
+STAGING_THREADS = 6
 
 _MIX_1, _MIX_2 = (
     int(np.uint64(c).astype(np.int64)) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -29,8 +32,13 @@ class DeviceData:
 
     def __init__(self, X, device):
         self._host = None if is_tensor(X) else X
+        self._room = _room_for_rows(X, device)
         self.tensor = to_device(X, device)
         self._index = None
+
+    def give_room(self):
+        """Let go of what was kept free for rows."""
+        self._room = None
 
     @property
     def shape(self):
@@ -72,7 +80,7 @@ class DeviceData:
     def take(self, index):
         """Return the data of some rows; on the host, nothing is copied."""
         other = object.__new__(DeviceData)
-        other._host = self._host
+        other._host, other._room, self._room = self._host, self._room, None
         other._index = index if self._index is None else self._index[index]
         other.tensor = self.tensor[torch.from_numpy(index).to(self.tensor.device)]
         return other
@@ -141,17 +149,41 @@ class _Writable:
         self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
 
 
+def _room_for_rows(X, device):
+    """Keep memory for all rows in one piece, lest X and what is made of it lie in its midst.
+
+    PyTorch would find no such piece then that an earlier fit has left, and to ask the driver for
+    another takes longer than the fit.
+    """
+    if device.type != "cuda":
+        return None
+    n, kind = X.shape[0], X.dtype if is_tensor(X) else getattr(torch, str(X.dtype))
+    needed = n * n * torch.finfo(kind).bits // 8
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.empty((n, n), dtype=kind, device=device) if needed <= held else None
+
+
 def _staged(X, device):
-    """Copy by way of two buffers that the card reads by itself, filled in turn on all cores."""
-    found, flat = torch.empty(X.shape, dtype=X.dtype, device=device), X.reshape(-1)
+    """Copy by way of buffers that the card reads by itself, each filled by a thread of its own.
+
+    Nobody waits for the slowest thread before the next piece, as where all copy one together.
+    """
+    found, flat = torch.empty(X.shape, dtype=X.dtype, device=device), X.reshape(-1).numpy()
+    there, stream = found.view(-1), torch.cuda.current_stream(device)
     step = STAGED_BYTES // X.element_size()
-    buffers = [torch.empty(step, dtype=X.dtype, pin_memory=True) for _ in range(2)]
-    free = [torch.cuda.Event() for _ in buffers]
-    for k, start in enumerate(range(0, len(flat), step)):
-        part, buffer, event = flat[start : start + step], buffers[k % 2], free[k % 2]
-        event.synchronize()
-        buffer[: len(part)].copy_(part)
-        found.view(-1)[start : start + step].copy_(buffer[: len(part)], non_blocking=True)
-        event.record()
-    torch.cuda.current_stream(device).synchronize()  # before the buffers serve somebody else
+
+    def copy(first):
+        buffer = torch.empty(step, dtype=X.dtype, pin_memory=True)
+        free = torch.cuda.Event()
+        with torch.cuda.stream(stream):
+            for start in range(first * step, len(flat), STAGING_THREADS * step):
+                part = flat[start : start + step]
+                free.synchronize()
+                np.copyto(buffer.numpy()[: len(part)], part)
+                there[start : start + len(part)].copy_(buffer[: len(part)], non_blocking=True)
+                free.record()
+        free.synchronize()  # before the buffer serves somebody else
+
+    with ThreadPoolExecutor(STAGING_THREADS) as pool:
+        list(pool.map(copy, range(STAGING_THREADS)))
     return found
