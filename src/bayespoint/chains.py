@@ -3,6 +3,8 @@
 The billiard and the Gibbs sampler share all of this.
 """
 
+from functools import partial
+
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
@@ -13,6 +15,7 @@ from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.factor import factorise
 from bayespoint.gram import outputs_of
+from bayespoint.on_device import on_device
 from bayespoint.posterior import Posterior, draws_error, training_errors, unit_centre
 from bayespoint.starts import (
     direct_starts,
@@ -55,7 +58,7 @@ BURN_IN_NOISY = 100
 
 def sample_chains(
     space, kind, name, n_draws, *, label_noise, n_chains, travel, thin, burn_in, most_draws, tol,
-    max_time, start, n_path, n_jobs, random_state, verbose,
+    max_time, start, n_path, n_jobs, random_state, verbose, device="cpu",
 ):  # fmt: skip
     """Return the `Posterior` of chains that move as ``kind`` (`Balls` or a class derived from it).
 
@@ -78,20 +81,24 @@ def sample_chains(
         burn_in = BURN_IN_NOISY if np.any(noise) else BURN_IN
     budget = Budget(max_time, name if verbose else None)
     entropy = entropy_of(random_state)
-    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
-        coef = _starts(space, factor, noise, n_chains, start, entropy, budget, threads)
-        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(space, label_odds(noise))]
-        table = Table(space.rows, space.ridge, factor, *walls)
-        balls = kind(table, coef, np.random.SeedSequence(entropy, spawn_key=(2, 0)), n_path)
+    threads_of = open_threads(effective_n_jobs(n_jobs))
+    with on_device(space, device) as placed, budget.catching_interrupts(), threads_of as threads:
+        factor = factorise(placed.rows, space.softness, threads, lambda: budget.interrupted)
+        coef = _starts(placed, factor, noise, n_chains, start, entropy, budget, threads)
+        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(placed, label_odds(noise))]
+        table = Table(placed.rows, space.ridge, factor, *walls)
+        seed = np.random.SeedSequence(entropy, spawn_key=(2, 0))
+        make = getattr(placed.rows, "make_balls", partial(kind, n_path=n_path))
+        balls = make(table, coef, seed)
         flights = run(
             balls, per_chain, travel=travel, thin=int(thin), burn_in=int(burn_in), budget=budget,
-            threads=threads, enough=None if tol is None else _precise(space, tol),
+            threads=threads, enough=None if tol is None else _precise(placed, tol),
         )  # fmt: skip
-    factor.release()
-    if budget.interrupted:
-        raise KeyboardInterrupt
-    posterior = posterior_of(space, factor, balls, flights, noise)
+        factor.release()
+        if budget.interrupted:
+            raise KeyboardInterrupt
+        posterior = posterior_of(placed, factor, balls, flights, noise)
+    posterior.space = space
     warn_if_unmixed(name, flights.n_draws, posterior.info["rhat"])
     return posterior
 

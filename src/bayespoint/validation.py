@@ -79,6 +79,11 @@ def check_parameters(params):
     check_seed(params["random_state"])
 
 
+def check_device(device):
+    """Refuse what is no device."""
+    _check_choice({"device": device}, "device", DEVICES)
+
+
 def by_evidence(value):
     """Whether a setting is to be chosen by the evidence."""
     return isinstance(value, str) and value == EVIDENCE

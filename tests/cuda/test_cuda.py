@@ -670,3 +670,27 @@ def test_values_of_one_point():
     kernel = Kernel("rbf", gamma=1.0).fit_layout(np.ones((1, 3), dtype=np.float32))
     one = prepare(kernel, laid_out(kernel, X))
     assert float(values(kernel, one, one)) == 1.0
+
+
+def test_inference_on_the_gpu():
+    from bayespoint import VersionSpace, inference
+
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    K = np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))
+    space = VersionSpace(K, np.sign(X[:, 0] + 0.3), softness=0.05)
+    ours, theirs = (
+        inference.sample_perceptron(space, 20, random_state=0, device=device)
+        for device in ("cuda", "cpu")
+    )
+    assert_allclose(ours.coef.toarray(), theirs.coef.toarray(), atol=1e-12)
+    ours, theirs = (
+        inference.sample_billiard(space, 3200, n_chains=32, random_state=0, device=device)
+        for device in ("cuda", "cpu")
+    )
+    assert ours.info["rhat"] < 1.05
+    assert ours.bayes_point() @ space.outputs(theirs.bayes_point()) > 0.99
+    ours, theirs = (
+        inference.expectation_propagation(space, device=device) for device in ("cuda", "cpu")
+    )
+    assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=1e-9)
+    assert type(pickle.loads(pickle.dumps(ours)).coef) is np.ndarray

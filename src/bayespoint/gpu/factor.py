@@ -29,6 +29,10 @@ class DeviceFactor:
         self.rank = len(rows)
         self.basis = np.arange(self.rank)
 
+    def __getstate__(self):
+        """Pickle without a GPU."""
+        return vars(self) | {"_lower": self._lower.cpu()}
+
     def release(self):
         """Nothing to let go of."""
 

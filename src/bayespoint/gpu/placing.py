@@ -16,8 +16,9 @@ from bayespoint.gpu.gram import STORE_SHARE, DevicePoints, DeviceRows, apply_ker
 from bayespoint.gpu.perceptrons import RUNS_IN_FLIGHT, DeviceWave
 from bayespoint.gpu.points import DeviceData, shared, to_device
 from bayespoint.gpu.sites import DeviceBlocks
-from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, no_inner_products
+from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, all_rows, no_inner_products
 from bayespoint.kernels import BLOCK_ROWS, DISTANCE_TOLERANCE, Points
+from bayespoint.version_space import VersionSpace
 
 # A given Gram matrix is on the device as it came, normalised, and as rows or, before, transposed.
 GRAM_COPIES = 3
@@ -69,6 +70,23 @@ def rows_of(kernel, data, device):
     memory = int(STORE_SHARE * free_bytes(device))
     _check_memory(len(points.length), X, memory)
     return PlacedRows(kernel, points, memory=memory, gram=gram)
+
+
+def placed_space(space, device):
+    """Return a version space with its Gram matrix in the memory of a GPU.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    device : torch.device
+    """
+    K = space.rows.store if isinstance(space.rows, FullRows) else all_rows(space.rows)
+    check_room(device, len(K), GRAM_COPIES * K.itemsize, "the Gram matrix", "float32")
+    gram = to_device(K, device)
+    points = DevicePoints(gram, None, None, torch.sqrt(gram.diagonal()))
+    memory = int(STORE_SHARE * free_bytes(device))
+    rows = PlacedRows(None, points, memory=memory, gram=gram)
+    return VersionSpace(rows, space.y, space.softness)
 
 
 class PlacedRows(DeviceRows):

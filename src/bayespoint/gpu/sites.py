@@ -44,6 +44,10 @@ class DeviceBlock:
         self._lower = lower
         self._held: np.ndarray | None = None
 
+    def __getstate__(self):
+        """Pickle without a GPU."""
+        return {"_lower": self._lower.cpu(), "_held": None}
+
     @property
     def lower(self):
         """Cholesky factor, as an array."""

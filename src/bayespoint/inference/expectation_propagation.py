@@ -11,8 +11,9 @@ import numpy as np
 from bayespoint.budget import Budget
 from bayespoint.decisions import label_odds
 from bayespoint.gaussian_posterior import GaussianPosterior, warn_if_moving
-from bayespoint.gaussian_sites import Likelihood, Sites, propagate
+from bayespoint.gaussian_sites import Block, Likelihood, Sites, propagate
 from bayespoint.gram import all_rows
+from bayespoint.on_device import on_device
 from bayespoint.threads import open_threads
 from bayespoint.validation import (
     check_label_noise,
@@ -26,7 +27,8 @@ TOLERANCE = 1e-4
 
 
 def expectation_propagation(
-    space, *, label_noise=0.0, start=None, tol=TOLERANCE, max_sweeps=200, max_time=None
+    space, *, label_noise=0.0, start=None, tol=TOLERANCE, max_sweeps=200, max_time=None,
+    device="cpu",
 ):  # fmt: skip
     """Approximate the posterior of classifiers by a Gaussian.
 
@@ -54,6 +56,8 @@ def expectation_propagation(
         Each takes 2/3 m³ operations.
     max_time : float, optional
         Seconds after which the last sweep is returned.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where sweeps are made, in float64: "cuda" on an NVIDIA GPU, "auto" there if there is one.
 
     Returns
     -------
@@ -92,10 +96,12 @@ def expectation_propagation(
     sites = _checked_start(start, len(space))
     likelihood = Likelihood(space.y, space.ridge, label_odds(noise), np.log1p(-noise))
     budget = Budget(max_time)
-    with budget.catching_interrupts(), open_threads(1):
+    with on_device(space, device) as placed, budget.catching_interrupts(), open_threads(1):
         K = all_rows(space.rows)
+        make = getattr(placed.rows, "site_blocks", lambda _: Block.make)(1)
         fixed_point = propagate(
             K, likelihood, start=sites, tol=tol, max_sweeps=max_sweeps, stop=budget.spent,
+            make=make,
         )  # fmt: skip
     if budget.interrupted:
         raise KeyboardInterrupt

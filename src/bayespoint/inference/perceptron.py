@@ -5,6 +5,7 @@ from joblib import effective_n_jobs
 
 from bayespoint.budget import Budget
 from bayespoint.ensemble import Ensemble
+from bayespoint.on_device import on_device
 from bayespoint.perceptrons import (
     MAX_PASSES,
     conflict_check,
@@ -22,8 +23,8 @@ from bayespoint.validation import (
 
 
 def sample_perceptron(
-    space, n_draws=100, *, max_passes=MAX_PASSES, max_time=None, n_jobs=None, random_state=None,
-    verbose=0,
+    space, n_draws=100, *, max_passes=MAX_PASSES, max_time=None, device="cpu", n_jobs=None,
+    random_state=None, verbose=0,
 ):  # fmt: skip
     """Draw classifiers from version space with permuted kernel perceptrons.
 
@@ -41,6 +42,8 @@ def sample_perceptron(
         Visits of each point after which a run is given up.
     max_time : float, optional
         Seconds after which the draws made so far are returned.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where runs are made: "cuda" on an NVIDIA GPU, "auto" there if there is one.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
@@ -81,18 +84,24 @@ def sample_perceptron(
     budget = Budget(max_time, "perceptron" if verbose else None)
     targets = space.y.astype(np.int8)[None, :]
     order_of_draw = permutations(len(space), entropy_of(random_state))
-    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        ensemble, mistakes, outputs = Ensemble(1, len(space)), [], []
+    threads_of = open_threads(effective_n_jobs(n_jobs))
+    with on_device(space, device) as placed, budget.catching_interrupts(), threads_of as threads:
+        ensemble = Ensemble(1, len(space), outputs_of=placed.outputs)
+        mistakes, outputs = [], []
         for draw in perceptron_draws(
-            space.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
-            threads=threads, max_passes=max_passes, on_exhausted=conflict_check(lambda _: space),
+            placed.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
+            threads=threads, max_passes=max_passes, on_exhausted=conflict_check(lambda _: placed),
         ):  # fmt: skip
             ensemble.add(draw)
             mistakes.append(draw.mistakes[0])
-            outputs.append(draw.outputs[0])
+            if draw.outputs is not None:
+                outputs.append(draw.outputs[0])
+        if not outputs and mistakes:  # a GPU computes them together
+            outputs = placed.outputs(ensemble.coef()[0].toarray())
+        posterior = ensemble.posterior(0, mistakes=np.array(mistakes))
     if budget.interrupted:
         raise KeyboardInterrupt
     warn_if_violated(ensemble.violated)
-    posterior = ensemble.posterior(0, mistakes=np.array(mistakes), violated=ensemble.violated[:, 0])
+    posterior.info["violated"] = ensemble.violated[:, 0]
     posterior.outputs, posterior.space = np.array(outputs), space
     return posterior

@@ -1,0 +1,108 @@
+"""``device=`` of the functions of `bayespoint.inference`, the CPU standing in for the GPU."""
+
+# ruff: noqa: E402
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+torch = pytest.importorskip("torch")
+
+from bayespoint import VersionSpace, devices, inference, on_device
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch):
+    """Let the CPU be the GPU."""
+    monkeypatch.setattr(on_device, "torch_device", lambda device: None if device == "cpu" else CPU)
+
+
+@pytest.fixture(params=["float64", "float32"])
+def space(request):
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    K = np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))
+    return VersionSpace(K.astype(request.param), np.sign(X[:, 0] + 0.3), softness=0.05)
+
+
+def test_perceptrons_are_those_of_the_cpu(space):
+    ours, theirs = (
+        inference.sample_perceptron(space, 20, random_state=0, device=device)
+        for device in ("cuda", "cpu")
+    )
+    assert_allclose(ours.coef.toarray(), theirs.coef.toarray(), atol=1e-6)
+    assert_allclose(ours.outputs, theirs.outputs, atol=1e-5)
+    assert_array_equal(ours.info["mistakes"], theirs.info["mistakes"])
+    assert_array_equal(ours.info["violated"], 0)
+    other = inference.sample_perceptron(space, 20, random_state=1, device="cuda")
+    assert not np.allclose(ours.coef.toarray(), other.coef.toarray(), atol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_billiard_has_the_centre_of_the_cpu(space, noise):
+    settings = {"label_noise": noise, "n_chains": 16, "random_state": 0}
+    ours = inference.sample_billiard(space, 3200, device="cuda", **settings)
+    theirs = inference.sample_billiard(space, 3200, **settings)
+    assert ours.info["rhat"] < 1.05
+    assert ours.n_chains == 16
+    cosine = ours.bayes_point() @ space.outputs(theirs.bayes_point())
+    apart = inference.sample_billiard(
+        VersionSpace(space.rows.store, -space.y, space.softness), 320, **settings
+    )
+    assert cosine > 0.99 > ours.bayes_point() @ space.outputs(apart.bayes_point())
+    assert ours.space is space  # nothing of the device is left in it
+
+
+def test_expectation_propagation_is_that_of_the_cpu(space):
+    ours, theirs = (
+        inference.expectation_propagation(space, label_noise=0.05, device=device)
+        for device in ("cuda", "cpu")
+    )
+    assert ours.sweeps == theirs.sweeps
+    assert_allclose(ours.log_evidence, theirs.log_evidence, atol=1e-6)
+    assert_allclose(ours.bayes_point(), theirs.bayes_point(), atol=1e-6)
+    cross = space.rows.store[:3] / 2
+    assert_allclose(ours.predictive(cross, np.ones(3)), theirs.predictive(cross, np.ones(3)))
+
+
+@pytest.mark.parametrize("name", ["sample_perceptron", "sample_billiard"])
+def test_posteriors_are_pickled_as_arrays(space, name):
+    posterior = getattr(inference, name)(space, 40, random_state=0, device="cuda")
+    again = pickle.loads(pickle.dumps(posterior))
+    assert_array_equal(again.bayes_point(), posterior.bayes_point())
+
+
+def test_gaussians_are_pickled_as_arrays(space):
+    posterior = inference.expectation_propagation(space, device="cuda")
+    again = pickle.loads(pickle.dumps(posterior))
+    found = (p.sample(5, random_state=0).bayes_point() for p in (again, posterior))
+    assert_array_equal(*found)
+
+
+def test_a_path_is_recorded_on_the_cpu_only(space):
+    with pytest.raises(ValueError, match=r"n_path=10 .* needs device='cpu'; got 'cuda'"):
+        inference.sample_billiard(space, 10, n_path=10, device="cuda")
+
+
+@pytest.mark.parametrize(
+    "name", ["sample_perceptron", "sample_billiard", "expectation_propagation"]
+)
+def test_what_is_no_device(space, name, monkeypatch):
+    with pytest.raises(ValueError, match=r"device must be one of .*; got 'tpu'"):
+        getattr(inference, name)(space, device="tpu")
+    monkeypatch.setattr(on_device, "torch_device", devices.torch_device)
+    if not torch.cuda.is_available():
+        with pytest.raises(devices.DeviceError, match="finds no CUDA GPU"):
+            getattr(inference, name)(space, device="cuda")
+
+
+def test_a_gram_matrix_that_is_too_large(space, monkeypatch):
+    from bayespoint.gpu import placing
+
+    monkeypatch.setattr(devices, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(placing, "free_bytes", lambda _: 1000)
+    with pytest.raises(devices.DeviceError, match=r"60 points needs .* about \d+ points would fit"):
+        inference.sample_billiard(space, 10, device="cuda")
