@@ -149,6 +149,7 @@ def isotropic_in_coefficients(balls):
     balls.rngs = [Stretched(rng, phi) for rng in balls.rngs]
 
 
+@pytest.mark.slow
 def test_directions_isotropic_in_coefficients(monkeypatch):
     """Moments, the centre and stationarity notice."""
     sabotage(monkeypatch, isotropic_in_coefficients)

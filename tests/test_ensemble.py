@@ -93,6 +93,7 @@ def test_the_angle_error_is_that_of_simulated_centres():
     assert result.detectable < 0.1 * np.sin(0.6) ** 2 / 5
 
 
+@pytest.mark.slow
 def test_a_division_by_n_instead_of_n_minus_one_would_be_noticed():
     assert not two_stage(angle_check(4 / 5), length=100, seed=0).passed
 

@@ -627,6 +627,7 @@ def test_parts_of_a_shell_that_only_deeper_shells_connect_are_all_visited():
 
 
 @pytest.mark.filterwarnings("ignore:the chains of the onion do not agree")
+@pytest.mark.slow
 def test_without_excursions_beyond_the_table_parts_are_missed(monkeypatch):
     monkeypatch.setattr(exact, "FIRST_SLOPE", 50.0)
     monkeypatch.setattr(exact, "SLOPES", (50.0, 50.0))

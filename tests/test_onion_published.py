@@ -137,6 +137,7 @@ def against_mass_centre(problem, cell, make):
     return check
 
 
+@pytest.mark.slow
 def test_centres_as_published_are_not_those_of_mass():
     """On the sphere by 14 degrees, with one error; the unbiased onion passes the same check."""
     cell = (0, 1)

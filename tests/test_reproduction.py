@@ -205,7 +205,11 @@ def test_verdicts_follow_from_the_stored_numbers(name):
     assert overall(rows) == record["verdict"]
 
 
-@pytest.mark.parametrize("name", reproduction.NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if k % 4 == 0 else pytest.mark.slow)
+     for k, name in enumerate(reproduction.NAMES)],
+)  # fmt: skip
 def test_pictures_are_drawn_from_the_stored_numbers(name, tmp_path):
     pyplot("a test").switch_backend("Agg")
     record = json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))

@@ -151,6 +151,7 @@ def test_figure_1(tmp_path):
 # ---------------------------------------------------------------------- figure 3
 
 
+@pytest.mark.slow
 def test_figure_3(tmp_path):
     item = kgs_figure_3.ITEM
     data, rows = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)
@@ -187,6 +188,7 @@ def test_boundaries_survive_packing():
 # ---------------------------------------------------------------------- figure 4
 
 
+@pytest.mark.slow
 def test_figure_4(tmp_path):
     item = kgs_figure_4.ITEM
     data, rows = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)

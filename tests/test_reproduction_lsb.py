@@ -317,6 +317,7 @@ def test_question_accepts_a_second_billiard(question_data):
 # ---------------------------------------------------------------------- pictures, small runs
 
 
+@pytest.mark.slow
 def test_pictures(question_data, tmp_path):
     for name, data in (
         ("lsb-figure-1", errors_data(20, 4, 26, 6)),
