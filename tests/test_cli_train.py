@@ -17,12 +17,13 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 import bayespoint
-from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint import BayesPointClassifier, RejectingClassifier, placement
 from bayespoint.budget import Budget
 from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
 from bayespoint.cli.output import Output
 from bayespoint.cli.predict import _Terminal
+from bayespoint.devices import DeviceError
 from bayespoint.model_file import load, save
 from bayespoint.tables import read_table
 
@@ -574,3 +575,14 @@ def test_nothing_that_is_read_is_written_over(folder, tmp_path):
     fails(2, "export", model, "--output", model, words="file of the model")
     assert data.read_bytes() == (folder / "iris.csv").read_bytes()
     assert model.read_bytes() == (folder / "iris.bpm").read_bytes()
+
+
+def test_a_device_that_is_not_there(many, tmp_path, monkeypatch):
+    def none(_):
+        raise DeviceError("device='cuda': there is no GPU; use device='cpu'.")
+
+    monkeypatch.setattr(placement, "torch_device", none)
+    fails(
+        2, "train", many, "--target", "y", "--model", tmp_path / "m.bpm", "--device", "cuda",
+        words="there is no GPU; use device='cpu'",
+    )  # fmt: skip

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -31,6 +33,7 @@ import bayespoint
 from bayespoint import (
     BayesPointClassifier,
     EmptyVersionSpaceError,
+    calibration,
     classifier,
     devices,
     methods,
@@ -41,6 +44,8 @@ from bayespoint.gpu import factor as gpu_factor
 from bayespoint.gpu import gram as gpu_gram
 from bayespoint.gpu import perceptrons as gpu_perceptrons
 from bayespoint.gpu import placing
+from bayespoint.kernels import scale_gamma
+from bayespoint.methods import METHODS
 
 CPU = torch.device("cpu")
 SOURCE = Path(bayespoint.__file__).parents[1]
@@ -983,3 +988,103 @@ def test_importing_and_fitting_on_the_cpu_load_no_pytorch():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "False"]
+
+
+# ---------------------------------------------------------------------- the link beside the draws
+
+
+@pytest.fixture
+def few_link_points(monkeypatch):
+    """Let the link be fitted to other points than all."""
+    for module in (calibration, classifier):
+        monkeypatch.setattr(module, "LINK_POINTS", 100)
+
+
+def linked(**more):
+    settings = {"gamma": 0.05, "softness": 0.05, "inference": "perceptron", "n_draws": 10}
+    return BayesPointClassifier(**settings | {"random_state": 0, "device": "cuda"} | more)
+
+
+@pytest.mark.usefixtures("few_link_points")
+def test_the_link_beside_the_draws_is_the_one_after_them(digits, monkeypatch):
+    X, y = digits
+    beside, seen = BayesPointClassifier._beside, []
+
+    def noted(self, work, *args):
+        seen.append(threading.get_ident())
+        return beside(self, work, *args)
+
+    monkeypatch.setattr(BayesPointClassifier, "_beside", noted)
+    found = [linked(**more).fit(X[:300], y[:300])._kappa_ for more in ({}, {"device": "cpu"})]
+    assert len(seen) == 1  # on the device only
+    assert_allclose(*found, rtol=1e-5)
+    late = linked(max_time=1000.0).fit(X[:300], y[:300])._kappa_
+    assert len(seen) == 1  # with a limit of time one after the other
+    assert_allclose(late, found[0], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("few_link_points")
+@pytest.mark.parametrize("how", ["error", "interrupt"])
+def test_the_link_ends_with_the_draws(digits, monkeypatch, how):
+    X, y = digits
+    ended, begun = [], threading.Event()
+    steepness = BayesPointClassifier._steepness
+
+    def slow(self, *args):
+        if threading.current_thread() is threading.main_thread():
+            return steepness(self, *args)
+        begun.set()
+        while not args[-1].spent():
+            time.sleep(0.001)
+        ended.append(how)
+        return 1.0
+
+    def draw(problem, n_draws, *, budget, **more):
+        assert begun.wait(60)
+        if how == "error":
+            raise ValueError("no draws today")
+        found = perceptrons_draw(problem, n_draws, budget=budget, **more)
+        budget.interrupt()
+        return found
+
+    perceptrons_draw = METHODS["perceptron"].draw
+    monkeypatch.setattr(BayesPointClassifier, "_steepness", slow)
+    monkeypatch.setattr(METHODS["perceptron"], "draw", staticmethod(draw))
+    clf = linked()
+    expected = pytest.raises(ValueError, match="no draws today")
+    with expected if how == "error" else pytest.raises(KeyboardInterrupt):
+        clf.fit(X[:300], y[:300])
+    assert ended == [how]
+    if how == "interrupt":
+        assert clf.score(X[:300], y[:300]) > 0.9
+        assert np.isfinite(clf._kappa_)
+
+
+def test_complex_tensors_are_refused(digits):
+    X, y = digits
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        linked().fit(torch.from_numpy(X[:100]).to(torch.complex64), y[:100])
+
+
+def test_labels_are_tensors_of_any_kind(digits):
+    X, y = digits
+    Z, chosen = torch.from_numpy(X[:300]), np.isin(y[:300], (3, 8))
+    expected = linked().fit(X[:300][chosen], y[:300][chosen]).predict(X[:50])
+    for kind in (torch.int8, torch.float32, torch.bfloat16):
+        label = torch.from_numpy(y[:300][chosen]).to(kind)
+        label = label.requires_grad_() if label.is_floating_point() else label
+        found = linked().fit(Z[torch.from_numpy(chosen)], label).predict(Z[:50])
+        assert_array_equal(found.astype(int), expected)
+
+
+def test_the_scale_of_large_numbers_is_that_of_the_cpu():
+    X = (1e20 * np.random.default_rng(0).normal(size=(200, 3))).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    gammas = []
+    for device in ("cuda", "cpu"):
+        clf = linked(gamma="scale", softness=0.1, device=device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data, _ = clf._checked_training(X, y)
+        gammas.append(scale_gamma(data, np.ones(200)))
+    assert_allclose(*gammas, rtol=1e-9)

@@ -71,20 +71,34 @@ def test_expectation_propagation_is_that_of_the_cpu(space):
 @pytest.mark.parametrize("name", ["sample_perceptron", "sample_billiard"])
 def test_posteriors_are_pickled_as_arrays(space, name):
     posterior = getattr(inference, name)(space, 40, random_state=0, device="cuda")
-    again = pickle.loads(pickle.dumps(posterior))
+    kept = pickle.dumps(posterior)
+    assert b"torch" not in kept
+    again = pickle.loads(kept)
     assert_array_equal(again.bayes_point(), posterior.bayes_point())
+    if name == "sample_billiard":
+        numbers = (p.needed_factor().white(posterior.outputs[:3]) for p in (again, posterior))
+        assert_allclose(*numbers, atol=1e-3)
 
 
 def test_gaussians_are_pickled_as_arrays(space):
     posterior = inference.expectation_propagation(space, device="cuda")
-    again = pickle.loads(pickle.dumps(posterior))
-    found = (p.sample(5, random_state=0).bayes_point() for p in (again, posterior))
+    kept = pickle.dumps(posterior)
+    assert b"torch" not in kept
+    found = (p.sample(5, random_state=0).bayes_point() for p in (pickle.loads(kept), posterior))
     assert_array_equal(*found)
 
 
-def test_a_path_is_recorded_on_the_cpu_only(space):
+def test_a_path_is_recorded_on_the_cpu_only(space, monkeypatch):
     with pytest.raises(ValueError, match=r"n_path=10 .* needs device='cpu'; got 'cuda'"):
         inference.sample_billiard(space, 10, n_path=10, device="cuda")
+    monkeypatch.setattr(on_device, "torch_device", lambda _: None)  # no GPU
+    found = inference.sample_billiard(space, 10, n_path=10, device="auto")
+    assert found.info["path"].shape == (10, 60)
+
+
+def test_a_tensor_is_no_gram_matrix(space):
+    with pytest.raises(ValueError, match=r"K is a PyTorch tensor; pass .* K.cpu\(\).numpy\(\)"):
+        VersionSpace(torch.from_numpy(space.rows.store), space.y)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint import points
-from bayespoint.points import contradictions, merge_duplicates
+from bayespoint.points import contradictions, encoded, merge_duplicates
 
 ONE = np.ones
 
@@ -197,3 +197,25 @@ def test_simple_sparse_data_is_never_made_dense(monkeypatch):
 
     monkeypatch.setattr(type(X), "toarray", refuse)
     merge_duplicates(sp.csr_matrix(X), np.zeros(2000, int), ONE(2000))
+
+
+@pytest.mark.parametrize(
+    "kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "bool", "U3", "f8"]
+)
+def test_labels_are_numbered_as_numpy_does(kind):
+    rng = np.random.default_rng(0)
+    values = [rng.integers(0, 5, 400)]
+    if np.dtype(kind).kind in "iu":
+        ends = np.iinfo(kind)
+        values += [np.where(values[0] > 2, ends.min, ends.max)]
+        values += [np.array([ends.max - 2, ends.max], kind)[values[0] % 2]]
+        values += [np.array([ends.min, ends.min + 3], kind)[values[0] % 2]]
+    if kind == "i1":
+        values += [np.where(values[0] > 2, 100, -100)]
+    for value in values:
+        y = value.astype(kind)
+        labels, number = encoded(y)
+        expected, inverse = np.unique(y, return_inverse=True)
+        assert labels.dtype == y.dtype
+        assert_array_equal(labels, expected)
+        assert_array_equal(number, inverse)

@@ -16,6 +16,8 @@ class Budget:
         Seconds from now, or no limit.
     label : str or None
         What is being done, for the progress line on standard error; None shows none.
+    parent : Budget, optional
+        Of the work that this one is part of, and ends with.
 
     Examples
     --------
@@ -27,8 +29,9 @@ class Budget:
     _REDRAW = 0.1  # seconds between two drawings of the progress line
     _REDRAW_IN_FILE = 10.0  # where standard error is no terminal
 
-    def __init__(self, max_time=None, label=None):
+    def __init__(self, max_time=None, label=None, parent=None):
         self.label = label
+        self._parent = parent
         self.interrupted = False
         self.renew(max_time)
 
@@ -56,7 +59,7 @@ class Budget:
     def spent(self):
         """Whether the work must stop: out of time, or interrupted."""
         late = self.max_time is not None and self.elapsed() >= self.max_time
-        return self._stopped or late
+        return self._stopped or late or (self._parent is not None and self._parent.spent())
 
     @contextmanager
     def catching_interrupts(self):

@@ -83,6 +83,10 @@ def sample_chains(
     entropy = entropy_of(random_state)
     threads_of = open_threads(effective_n_jobs(n_jobs))
     with on_device(space, device) as placed, budget.catching_interrupts(), threads_of as threads:
+        if n_path and placed is not space:
+            raise ValueError(
+                f"n_path={n_path} records a path, which needs device='cpu'; got {device!r}."
+            )
         factor = factorise(placed.rows, space.softness, threads, lambda: budget.interrupted)
         coef = _starts(placed, factor, noise, n_chains, start, entropy, budget, threads)
         walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(placed, label_odds(noise))]

@@ -495,14 +495,16 @@ class BayesPointClassifier(
         beside = self.device_ != "cpu" and self.inference_ == "perceptron"
         many = self._decision_ == "bayes_point" and len(points.label) > LINK_POINTS
         surely = self.max_time is None and self.n_draws >= HELD_OUT_DRAWS
-        if not (beside and many and surely):
+        if not (beside and many and surely and problem.rows.whole):
             yield None
             return
-        own, data = Budget(), (kernel, distinct, problem, points)
+        own, data = Budget(parent=budget), (kernel, distinct, problem, points)
         with self._beside(self._steepness, *data, self.n_draws, own) as link:
-            yield link
-            if budget.interrupted:  # it is not wanted any more
-                own.interrupt()
+            try:
+                yield link
+            except BaseException:
+                own.interrupt()  # nobody waits for it
+                raise
 
     def _fit_link(self, kernel, distinct, problem, points, budget, link=None):
         if link is not None and not budget.interrupted:

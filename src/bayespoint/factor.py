@@ -80,6 +80,14 @@ class Factor:
         else:
             self._pivoted(K, ~at_origin, tolerance)
 
+    @classmethod
+    def from_triangle(cls, lower):
+        """Return the factor that has this lower triangle, of full rank."""
+        factor = cls.__new__(cls)
+        factor._threads, factor._length = Threads(1), np.ones(1)
+        factor.basis, factor._lower, factor._all = np.arange(len(lower)), lower, lower
+        return factor
+
     def _pivoted(self, K, diagonal, tolerance):
         """Factorise what `_cholesky` gave up on; the upper triangle of K is still intact."""
         K[np.diag_indices_from(K)] = diagonal

@@ -69,7 +69,10 @@ class PlacementMixin:
         X = checked_tensor(X)
         if len(X) == 0 or X.shape[1] == 0:
             raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
-        y = column_or_1d(y.cpu().numpy() if is_tensor(y) else y, warn=True)
+        if is_tensor(y):
+            y = y.detach().cpu()
+            y = (y.float() if y.is_floating_point() else y).numpy()
+        y = column_or_1d(y, warn=True)
         if y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         check_consistent_length(X, y)

@@ -77,9 +77,12 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
 
 def encoded(y):
     """Return the distinct labels in order, and the place of each label among them."""
-    if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < len(y):
-        there = np.bincount(y - y.min()) > 0  # without sorting
-        return np.flatnonzero(there).astype(y.dtype) + y.min(), (np.cumsum(there) - 1)[y - y.min()]
+    if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < len(y):  # without sorting
+        # Differences of narrow types wrap around, but not in 64 bits without a sign.
+        shifted = (y.astype(np.uint64) - y.min().astype(np.uint64)).astype(np.int64)
+        there = np.bincount(shifted) > 0
+        labels = np.flatnonzero(there).astype(np.uint64) + y.min().astype(np.uint64)
+        return labels.astype(y.dtype), (np.cumsum(there) - 1)[shifted]
     return np.unique(y, return_inverse=True)
 
 

@@ -71,9 +71,8 @@ class SettlingMixin:
         needed = METHODS[self.inference_].needed_bytes(n_points, itemsize, votes * n_machines) / 1e6
         what = f"inference={self.inference_!r} ({self.inference_reason_})"
         remedy = "inference='perceptron' with label_noise=0"
-        if (
-            self.device_ != "cpu" and self.inference_ != "ep"
-        ):  # rows and factor live on the card, which has its own limits
+        # On a GPU rows and factor are on the card, which has its own limits.
+        if self.device_ != "cpu" and self.inference_ != "ep":
             needed = 0.0
         if votes:  # K, its factor, and what the inverse is solved from
             needed = max(needed, 4 * 8 * n_points**2 / 1e6)

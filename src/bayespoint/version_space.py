@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.optimize import nnls
 
+from bayespoint.devices import is_tensor
 from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, outputs_of, submatrix
 from bayespoint.kernels import some_of
 
@@ -161,6 +162,8 @@ def check_space(space):
 
 
 def _checked_gram(K):
+    if is_tensor(K):
+        raise ValueError("K is a PyTorch tensor; pass an array: K.cpu().numpy().")
     K = np.array(K, order="C", copy=None)
     if K.dtype not in (np.float32, np.float64):
         K = K.astype(np.float64)

@@ -173,6 +173,15 @@ def test_halves_to_the_bit(d, scale):
         assert torch.equal(found, expected)
 
 
+def test_halves_of_points_whose_columns_are_apart():
+    X = torch.randn(200, 300, generator=generator(), device=GPU)
+    for one in (X.T, X[:, ::2], X[::3]):
+        for found, expected in zip(
+            kernel_triton.halves(one), kernel_torch.halves(one.contiguous()), strict=True
+        ):
+            assert torch.equal(found, expected)
+
+
 def test_products_on_the_tensor_cores_have_the_precision_of_float32():
     X = np.random.default_rng(0).random((4096, 784)).astype(np.float32)
     kernel = Kernel("linear", normalize=False).fit_layout(X)
@@ -694,3 +703,19 @@ def test_inference_on_the_gpu():
     )
     assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=1e-9)
     assert type(pickle.loads(pickle.dumps(ours)).coef) is np.ndarray
+
+
+def test_the_link_beside_the_draws(monkeypatch):
+    from bayespoint import calibration, classifier
+
+    for module in (calibration, classifier):
+        monkeypatch.setattr(module, "LINK_POINTS", 500)
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    settings = {"gamma": 0.05, "softness": 0.05, "inference": "perceptron", "n_draws": 10}
+    found = [
+        BayesPointClassifier(**settings, random_state=0, device=device).fit(X, y)._kappa_
+        for device in ("cuda", "cuda", "cpu")
+    ]
+    assert found[0] == found[1]
+    assert_allclose(found[0], found[2], rtol=1e-3)

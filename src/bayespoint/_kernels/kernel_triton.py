@@ -44,11 +44,12 @@ def finish(values, kind, gamma, degree, coef0, bias, rows, columns):
 
 def halves(X):
     """Return the halves of points, as `kernel_torch.halves`."""
+    X = X.contiguous()
     (n, n_features), width = X.shape, padded(X.shape[1])
     high, low = (torch.empty((n, width), dtype=torch.float16, device=X.device) for _ in range(2))
     unit = torch.empty(n, dtype=torch.float32, device=X.device)
     tile = min(HALVED, triton.next_power_of_2(width))
-    _halves[(n,)](X, high, low, unit, X.stride(0), n_features, width, tile, num_warps=4)
+    _halves[(n,)](X, high, low, unit, n_features, width, tile, num_warps=4)
     return high, low, unit
 
 
@@ -59,9 +60,10 @@ def values(left, right, out, mirrored, kind, gamma, degree, coef0, bias, rows, c
     shared = card.shared_memory_per_block_optin
     read, ahead = next(pair for least, *pair in READ_AHEAD if shared >= least)
     parts = [TensorDescriptor.from_tensor(part, [BLOCK, read]) for part in (*left[:2], *right[:2])]
-    for edge, blocks in zip(
-        (False, True), _blocks(n, n_columns, mirrored, out.device), strict=True
-    ):
+    # Memory belongs to a stream: another one must not reuse it while kernels of this one read.
+    stream = torch.cuda.current_stream(out.device).cuda_stream
+    found = _blocks(n, n_columns, mirrored, out.device, stream)
+    for edge, blocks in zip((False, True), found, strict=True):
         if not len(blocks):
             continue
         _values[(len(blocks),)](
@@ -74,7 +76,7 @@ def values(left, right, out, mirrored, kind, gamma, degree, coef0, bias, rows, c
 
 
 @lru_cache(maxsize=8)
-def _blocks(n, n_columns, mirrored, device):
+def _blocks(n, n_columns, mirrored, device, stream):  # noqa: ARG001
     """Blocks of a matrix (of its upper half) that lie within it and off the diagonal, and others.
 
     In an order that reuses what was read.
@@ -167,12 +169,12 @@ def _finish(
 
 
 @triton.jit
-def _halves(X, high, low, unit, stride, n_features, width, TILE: tl.constexpr):
+def _halves(X, high, low, unit, n_features, width, TILE: tl.constexpr):
     i = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, TILE)
     largest = tl.zeros([TILE], tl.float32)
     for start in range(0, n_features, TILE):
-        x = tl.load(X + i * stride + start + k, mask=start + k < n_features, other=0.0)
+        x = tl.load(X + i * n_features + start + k, mask=start + k < n_features, other=0.0)
         largest = tl.maximum(largest, tl.abs(x))
     bits = tl.max(largest, 0).to(tl.int32, bitcast=True)
     # A power of two is its exponent, shifted by 127; that of the unit is 14 less.
@@ -181,7 +183,7 @@ def _halves(X, high, low, unit, stride, n_features, width, TILE: tl.constexpr):
     tl.store(unit + i, ((exponent - 14) << 23).to(tl.float32, bitcast=True))
     for start in range(0, width, TILE):
         at = start + k
-        x = tl.load(X + i * stride + at, mask=at < n_features, other=0.0) * scale
+        x = tl.load(X + i * n_features + at, mask=at < n_features, other=0.0) * scale
         first = x.to(tl.float16)
         tl.store(high + i * width + at, first, mask=at < width)
         tl.store(low + i * width + at, (x - first).to(tl.float16), mask=at < width)

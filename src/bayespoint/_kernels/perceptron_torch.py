@@ -6,7 +6,7 @@ wrong side that comes first in its order after the one just corrected.
 
 import torch
 
-from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED, PAUSED
+from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED
 
 # Columns of the cursor of a run: the place in its order of the last correction, mistakes, visits,
 # the point to correct next (or why there is none) and how far ahead of the last one it is.
@@ -95,4 +95,4 @@ def outputs_at(points, point_ends, used, used_ends, coef, rows, slots):
     return found
 
 
-__all__ = ["CONVERGED", "EXHAUSTED", "PAUSED", "advance", "outputs_at"]
+__all__ = ["CONVERGED", "EXHAUSTED", "advance", "outputs_at"]

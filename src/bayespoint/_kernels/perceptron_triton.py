@@ -1,7 +1,8 @@
 """The permuted kernel perceptron on a GPU: one block a run, one pass over the outputs a mistake.
 
 The pass adds the row, and finds the next mistake in the order of the run as it goes. It does what
-`perceptron_torch.advance` does, to the bit: outputs are sums of the same rows in the same order.
+`perceptron_torch.advance` does, and outputs have the same bits: sums of the same rows in the same
+order.
 """
 
 import torch

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from bayespoint.devices import DeviceError
 from bayespoint.model_file import ModelFileError
 from bayespoint.tables import TableError, printable
 
@@ -39,6 +40,8 @@ def exit_codes(stopped="stopped"):
         _print_error(str(error) or stopped)
         raise typer.Exit(INTERRUPTED) from None
     except UsageError as error:
+        _fail(str(error), BAD_USAGE)
+    except DeviceError as error:
         _fail(str(error), BAD_USAGE)
     except (TableError, ModelFileError) as error:
         _fail(str(error), BAD_DATA)

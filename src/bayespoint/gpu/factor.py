@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from bayespoint.devices import free_bytes
-from bayespoint.factor import RANK_TOLERANCE, RANK_ULPS
+from bayespoint.factor import RANK_TOLERANCE, RANK_ULPS, Factor
 from bayespoint.gpu.gram import exact_products, too_large
 
 # Columns of the inverse that are held together.
@@ -29,9 +29,9 @@ class DeviceFactor:
         self.rank = len(rows)
         self.basis = np.arange(self.rank)
 
-    def __getstate__(self):
-        """Pickle without a GPU."""
-        return vars(self) | {"_lower": self._lower.cpu()}
+    def __reduce__(self):
+        """Pickle as the factor on the host, which needs no PyTorch."""
+        return Factor.from_triangle, (self._host(self._lower),)
 
     def release(self):
         """Nothing to let go of."""
@@ -102,7 +102,11 @@ def _cholesky(gram, ridge):
         if needed > free_bytes(gram.device):
             if kind == gram.dtype:
                 raise too_large(gram.device, len(gram), gram.element_size())
-            break
+            raise ValueError(
+                f"device='cuda': the Gram matrix is singular to rounding in float32, and its "
+                f"factor in float64 needs {needed / 1e6:.0f} MB more than the GPU has free. Set "
+                f"softness > 0, use fewer points, or device='cpu'."
+            )
         softened = gram.to(kind, copy=True)
         softened.diagonal().copy_(diagonal)
         lower, failed = torch.linalg.cholesky_ex(softened)

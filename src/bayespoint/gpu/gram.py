@@ -166,7 +166,9 @@ class DeviceRows:
         self.diagonal = (points.length.double() ** 2).cpu().numpy()
         self.cache_bytes = memory
         capacity = min(m, max(memory // (m * X.element_size()), 1))
-        self.store: Any = torch.empty((capacity, m), dtype=X.dtype, device=self.device)
+        self.store: Any = gram
+        if gram is None or capacity < m:
+            self.store = torch.empty((capacity, m), dtype=X.dtype, device=self.device)
         self.slot_of_row = np.full(m, -1, dtype=np.int32)
         self.slots = torch.full((m,), -1, dtype=torch.int32, device=self.device)
         self._row_in_slot = np.full(capacity, -1, dtype=np.int64)
@@ -224,15 +226,13 @@ class DeviceRows:
         if self._gram is not None:
             return self._gram[index]
         X = self.points.X
-        if self._halves is None and on_tensor_cores(X, BLOCK_ROWS):
+        if self._halves is None and on_tensor_cores(X, BLOCK_ROWS) and self.kernel.name in _KINDS:
             self._halves = loops(X.device, "kernel").halves(X)
         return values(self.kernel, self.points.take(index), self.points, there=self._halves)
 
     def _compute_all(self):
         """Fill the store."""
-        if self._gram is not None:
-            self.store.copy_(self._gram)
-        else:
+        if self._gram is None:
             self._compute_values()
         self.slot_of_row[:] = np.arange(len(self))
         # Made there, there is no wait for a copy.

@@ -138,9 +138,12 @@ class DeviceWave:
     def _exact(self, runs, signed, target, ranks):
         """Outputs of some runs in float64, exact wherever that matters.
 
-        Additions that round were as many as mistakes, and the length of a classifier is at most
-        that of so many points at right angles: what may be off by no more than this is on the right
-        side if it is far enough from zero.
+        The M additions to an output each rounded it by eps/2 at most of what it was, and that was
+        at most sqrt(M) max |phi| |phi(x)|, the length of M points at right angles, as every one was
+        added where it was on the wrong side (up to rounding itself, which `SURE` limits: a factor
+        of 1.2 in the squared length, and the bound has one of 2 to spare). So whatever is further
+        from zero than eps M sqrt(M) max |phi| |phi(x)| is on the right side. Points that a run
+        uses, where softness was added, too, are always computed.
         """
         rows, kind = self.rows, self._outputs.dtype
         outputs = self._outputs[runs].double()

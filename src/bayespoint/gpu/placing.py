@@ -20,7 +20,7 @@ from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, all_rows, no_inner_p
 from bayespoint.kernels import BLOCK_ROWS, DISTANCE_TOLERANCE, Points
 from bayespoint.version_space import VersionSpace
 
-# A given Gram matrix is on the device as it came, normalised, and as rows or, before, transposed.
+# A given Gram matrix is on the device as it came, normalised, and transposed for a moment.
 GRAM_COPIES = 3
 
 
@@ -81,11 +81,12 @@ def placed_space(space, device):
     device : torch.device
     """
     K = space.rows.store if isinstance(space.rows, FullRows) else all_rows(space.rows)
-    check_room(device, len(K), GRAM_COPIES * K.itemsize, "the Gram matrix", "float32")
+    check_room(device, len(K), K.itemsize, "the Gram matrix", "float32")
     gram = to_device(K, device)
     points = DevicePoints(gram, None, None, torch.sqrt(gram.diagonal()))
     memory = int(STORE_SHARE * free_bytes(device))
     rows = PlacedRows(None, points, memory=memory, gram=gram)
+    rows.diagonal = space.rows.diagonal
     return VersionSpace(rows, space.y, space.softness)
 
 
@@ -225,6 +226,8 @@ def checked_tensor(X, n_features=None):
             f"X has {X.shape[1]} features, but BayesPointClassifier is expecting {n_features} "
             f"features as input."
         )
+    if X.is_complex():
+        raise ValueError("Complex data not supported: X is a tensor of complex numbers.")
     if X.dtype not in (torch.float32, torch.float64):
         X = X.float()
     if not bool(torch.isfinite(X).all()):

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from bayespoint.devices import is_tensor
+from bayespoint.devices import free_bytes, is_tensor
 from bayespoint.points import hash_multipliers
 
 # Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
@@ -70,7 +70,9 @@ class DeviceData:
         """Variance of all values, each row with its share."""
         each = torch.from_numpy(share).to(self.tensor.device)
         mean = float(each @ self.tensor.mean(dim=1, dtype=torch.float64))
-        spread = (self.tensor - mean).square_().mean(dim=1, dtype=torch.float64)
+        step = max(1, HASHED // max(1, self.shape[1]))
+        parts = (self.tensor[s : s + step].double() for s in range(0, len(each), step))
+        spread = torch.cat([((part - mean) ** 2).mean(dim=1) for part in parts])
         return float(each @ spread)
 
     def deviations(self):
@@ -160,7 +162,12 @@ def _room_for_rows(X, device):
     n, kind = X.shape[0], X.dtype if is_tensor(X) else getattr(torch, str(X.dtype))
     needed = n * n * torch.finfo(kind).bits // 8
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.empty((n, n), dtype=kind, device=device) if needed <= held else None
+    if needed > min(held, free_bytes(device) // 2):
+        return None
+    try:
+        return torch.empty((n, n), dtype=kind, device=device)
+    except torch.OutOfMemoryError:  # no piece is large enough: rows will see
+        return None
 
 
 def _staged(X, device):
@@ -173,16 +180,15 @@ def _staged(X, device):
     step = STAGED_BYTES // X.element_size()
 
     def copy(first):
-        buffer = torch.empty(step, dtype=X.dtype, pin_memory=True)
-        free = torch.cuda.Event()
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):  # and so on its device
+            buffer, free = torch.empty(step, dtype=X.dtype, pin_memory=True), torch.cuda.Event()
             for start in range(first * step, len(flat), STAGING_THREADS * step):
                 part = flat[start : start + step]
                 free.synchronize()
                 np.copyto(buffer.numpy()[: len(part)], part)
                 there[start : start + len(part)].copy_(buffer[: len(part)], non_blocking=True)
                 free.record()
-        free.synchronize()  # before the buffer serves somebody else
+            free.synchronize()  # before the buffer serves somebody else
 
     with ThreadPoolExecutor(STAGING_THREADS) as pool:
         list(pool.map(copy, range(STAGING_THREADS)))

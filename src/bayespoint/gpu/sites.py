@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from bayespoint.devices import check_room
+from bayespoint.gaussian_sites import Block
 
 # Matrices that sweeps hold beside one factor a machine: K, the factor of the sites before and of
 # those now, and what the inverse is solved from and with.
@@ -44,9 +45,9 @@ class DeviceBlock:
         self._lower = lower
         self._held: np.ndarray | None = None
 
-    def __getstate__(self):
-        """Pickle without a GPU."""
-        return {"_lower": self._lower.cpu(), "_held": None}
+    def __reduce__(self):
+        """Pickle as the block on the host, which needs no PyTorch."""
+        return Block, (self.lower,)
 
     @property
     def lower(self):

@@ -108,10 +108,6 @@ def sample_billiard(
         if value is not None:
             check_number(name, value, above=0)
     check_natural_number("n_path", n_path)
-    if n_path and device != "cpu":
-        raise ValueError(
-            f"n_path={n_path} records a path, which needs device='cpu'; got {device!r}."
-        )
     check_positive_integer("thin", thin)
     travel = float(travel)
     most = None if travel_time is None else int(travel_time / (travel * thin) + 1e-9)
