@@ -297,11 +297,10 @@ def error_counts(clf, X, y):
 def widths(data):
     print(f"test error (%) with {show(100 * np.array(REJECTED))} % rejected by the gap")
     unit = data["rbf"]
-    cases = [("poly 5, unit norm", POLY, 0.0), ("rbf gamma 4", RBF, 0.0),
-             ("rbf gamma 4", RBF, 0.1), ("rbf gamma 4", RBF, 1.0),
-             ("rbf gamma 1", RBF | {"gamma": 1.0}, 0.1), ("rbf gamma 1", RBF | {"gamma": 1.0}, 1.0),
-             ("rbf gamma 2", RBF | {"gamma": 2.0}, 0.1),
-             ("rbf gamma 8", RBF | {"gamma": 8.0}, 0.1)]  # fmt: skip
+    cases = [("poly 5, unit norm", POLY, 0.0)]
+    cases += [("rbf gamma 1", RBF | {"gamma": 1.0}, softness) for softness in (0.1, 1.0)]
+    cases += [("rbf gamma 4", RBF, softness) for softness in (0.0, 0.1, 1.0)]
+    cases += [(f"rbf gamma {g:g}", RBF | {"gamma": g}, 0.1) for g in (8.0, 2.0)]
     for name, settings, softness in cases:
         clf = model(settings, 10, 0, softness=softness).fit(*unit[:2])
         theirs = rejection(clf.decision_function(unit[2]), unit[3])
