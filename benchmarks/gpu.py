@@ -11,11 +11,12 @@ Parts, all by default:
 - billiard: exact, 60,000 digits, ten classes of ten balls, with margins computed anew.
 - widths: errors and rejection of the centre of mass and of perceptrons over kernels and softness.
 - teacher: the same for labels that the prior has drawn, where the centre of mass must be best.
+- weights: how many points count for either, and their margins.
 - noisy: labels wrong with probability 0.02, effective draws a minute.
 - ep: expectation propagation over the number of points.
 - peers: samplers and classifiers of BoTorch and GPyTorch on the same card, for scale.
 
-MNIST comes from the folder named in BAYESPOINT_DATA. Needs a CUDA GPU.
+MNIST comes from the folder named in BAYESPOINT_DATA. All but weights need a CUDA GPU.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import warnings
 import numpy as np
 import torch
 
-from bayespoint import BayesPointClassifier, datasets, diagnostics
+from bayespoint import BayesPointClassifier, VersionSpace, datasets, diagnostics, inference
 from bayespoint.gpu.gram import exact_products, prepare, values
 from bayespoint.gpu.placing import fit_layout, rows_of
 from bayespoint.gpu.points import DeviceData
@@ -40,6 +41,9 @@ REJECTED = (0.0, 0.01, 0.02, 0.05, 0.10)
 
 # Of the teachers: points with labels and points asked for, and labels drawn from the prior.
 TAUGHT, ASKED, TEACHERS = 5000, 5000, 10
+
+# Points of the part on weights.
+FEW = 1500
 
 
 def mnist():
@@ -340,11 +344,36 @@ def teacher(data):
 
 def taught(settings, X, y):
     both = []
-    for inference in ("perceptron", "billiard"):
-        clf = model(settings, 100, 0, inference=inference, decision="bayes_point", softness=1e-4)
+    for name in ("perceptron", "billiard"):
+        clf = model(settings, 100, 0, inference=name, decision="bayes_point", softness=1e-4)
         clf.fit(X[:TAUGHT], y[:TAUGHT])
         both.append(100 * np.mean(clf.predict(X[TAUGHT:]) != y[TAUGHT:]))
     return both
+
+
+def weights(data):
+    """How many points count, and margins: of the mean of perceptrons and of the centre of mass."""
+    X, y = (part[:FEW] for part in data["rbf"][:2])
+    print(f"digits 0, 3 and 5 against the rest, {FEW:,} points, softness 1e-4: share of the points "
+          f"that count, (sum |a|)^2 / (m sum a^2), least and median margin")  # fmt: skip
+    samplers = {
+        "100 perceptrons": inference.sample_perceptron,
+        "billiard": inference.sample_billiard,
+    }
+    for gamma in (0.5, 1.0, 2.0, 4.0):
+        K = np.exp(-gamma * (2 - 2 * (X @ X.T).astype(np.float64)))
+        for name, sample in samplers.items():
+            rows = []
+            for digit in (0, 3, 5):
+                space = VersionSpace(K, np.where(y == digit, 1.0, -1.0), 1e-4)
+                draws = 100 if name != "billiard" else 400
+                a = sample(space, draws, random_state=0, device="auto").bayes_point()
+                margins = space.margins(a)
+                share = np.abs(a).sum() ** 2 / (len(a) * (a @ a))
+                rows.append((share, margins.min(), np.median(margins)))
+            share, least, median = np.mean(rows, axis=0)
+            print(f"rbf gamma {gamma:<4g} {name:16s} {share:.2f}  {least:.3f}  {median:.3f}",
+                  flush=True)  # fmt: skip
 
 
 def noisy(data):
@@ -475,7 +504,7 @@ def gpytorch_classifier(X, y, X_test, y_test):
 
 PARTS = {
     "ceilings": ceilings, "mnist": mnist_part, "draws": draws_part, "phases": phases,
-    "billiard": billiard_part, "widths": widths, "teacher": teacher,
+    "billiard": billiard_part, "widths": widths, "teacher": teacher, "weights": weights,
     "noisy": noisy, "ep": ep, "peers": peers,
 }  # fmt: skip
 

@@ -127,6 +127,7 @@ def test_the_plain_billiard_passes_where_its_wrong_variants_are_caught():
 
 
 @pytest.mark.parametrize("bounce", [1.0, 1.5])
+@pytest.mark.slow
 def test_a_reflection_that_is_no_isometry(bounce):
     def sampler(*args):
         return plain_billiard(*args, bounce=bounce)
@@ -201,6 +202,7 @@ def test_a_corner_that_is_not_left():
     assert_caught(against_exact_draws(problem, sampler), length=20, seed=0)
 
 
+@pytest.mark.slow
 def test_draws_taken_at_bounces():
     """These lie on walls: margins too small."""
 
@@ -216,6 +218,7 @@ def test_draws_taken_at_bounces():
     assert_caught(against_means(equicorrelated(10), margin, at_bounces), length=200, seed=0)
 
 
+@pytest.mark.slow
 def test_coinciding_walls_without_the_rule_for_touched_ones():
     """The ball leaves version space; with the rule, in the same directions, it does not."""
     problem = with_duplicates(1)
@@ -289,6 +292,7 @@ def test_votes_of_the_span():
 
 
 @pytest.mark.parametrize(("noise", "softness"), [(0.2, 0.0), (0.0, 0.5)])
+@pytest.mark.slow
 def test_probabilities_of_the_sign_are_not_those_of_the_label(noise, softness):
     points = rbf_with_new_points(noise, softness)
 

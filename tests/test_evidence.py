@@ -128,6 +128,7 @@ def enumerated(problem):
 
 
 @pytest.mark.parametrize("noise", [0.2, (0.05, 0.0, 0.3), (0.01, 0.4, 0.01)])
+@pytest.mark.slow
 def test_bridges_with_a_rate_a_point(noise):
     problem = skewed(3, 4)._replace(noise=np.array(noise))
     value, divergence, errors = enumerated(problem)

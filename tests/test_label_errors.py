@@ -98,6 +98,7 @@ def test_probabilities_of_wrong_labels_without_softness():
 
 
 @pytest.mark.parametrize("wrong", [of_the_softened_output, of_the_mean_output])
+@pytest.mark.slow
 def test_other_outputs_would_be_noticed(wrong):
     check = against_latent_draws(skewed(4, 1, noise=0.1), 1.0, wrong)
     assert not two_stage(check, length=50, seed=0).passed

@@ -344,6 +344,7 @@ def test_draws_added_later_have_the_same_posterior():
     [{"weight": np.ones(6)}, {"claimed_noise": [0.1, 0.3, 0.15]}],
     ids=["no weights", "rates of other classes"],
 )
+@pytest.mark.slow
 def test_wrong_weights_and_rates_would_be_noticed(wrong):
     check = small_check(3, [0.15, 0.1, 0.3], 0.1, **wrong)
     assert not two_stage(check, length=30, seed=0).passed
@@ -482,6 +483,7 @@ def test_a_point_with_both_labels_keeps_the_posterior_exact(dtype):
 
 
 @pytest.mark.parametrize("forgotten", [slice(None), [1]], ids=["weights", "a contradiction"])
+@pytest.mark.slow
 def test_coinciding_walls_mishandled_would_be_noticed(forgotten):
     weight = WALLS_WEIGHT.copy()
     weight[forgotten] = 1.0 if forgotten == slice(None) else 0.0

@@ -512,6 +512,7 @@ def test_stored_samples_load_and_predict_the_same(path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="kill and fork")
+@pytest.mark.slow
 def test_a_little_fuzzing():
     script = Path(__file__).parent.parent / "benchmarks" / "fuzz_models.py"
     if not script.is_file():

@@ -505,6 +505,7 @@ def test_the_plain_ball_flies_as_the_compiled_one(monkeypatch, name, few_dimensi
     assert_array_equal(wrong_labels(problem.y, outputs[0, -1]), ball.cell)
 
 
+@pytest.mark.slow
 def test_walls_that_do_not_balance_are_caught():
     problem = PROBLEMS["six dimensions"][0]
     log_weight = random_weights(problem, spread=2.0)
@@ -548,6 +549,7 @@ def facing_the_same_way(space):
 
 
 @pytest.mark.parametrize("changes", [first_alone, facing_the_same_way])
+@pytest.mark.slow
 def test_coinciding_walls_that_are_miscounted_are_caught(changes):
     problem = PROBLEMS["coinciding walls"][0]
     ends = partial(ends_of_flights, changes=changes)

@@ -355,6 +355,7 @@ def test_outputs_at_points_left_out(name):
     assert_passes(against_brute_force(name), length=800, seed=0, detects=0.15)
 
 
+@pytest.mark.slow
 def test_outputs_at_points_that_are_not_left_out_are_caught():
     """Draws with weights 1 / g that stay in the shell they are in with the point."""
 
@@ -364,6 +365,7 @@ def test_outputs_at_points_that_are_not_left_out_are_caught():
     assert_caught(against_brute_force("a sphere", outputs_of), length=40, seed=0)
 
 
+@pytest.mark.slow
 def test_weights_of_the_shell_without_the_point_alone_are_caught(monkeypatch):
     """The run came there with the point on its wrong side as well."""
     monkeypatch.setattr(

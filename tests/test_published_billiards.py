@@ -471,6 +471,7 @@ def test_the_exact_billiard_finds_the_centre_that_published_ones_miss(name, corr
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.slow
 def test_isotropic_directions_change_the_result(name):
     problem, centre = unequal(5, 0.0)
     published = centres(name, problem, 60, seed=0)
@@ -482,6 +483,7 @@ def test_isotropic_directions_change_the_result(name):
         assert two_stage(check, length=60, seed=0).passed
 
 
+@pytest.mark.slow
 def test_more_bounces_do_not_bring_the_flipper_to_the_centre():
     """Restarts at its own centre: where it went first is where it stays."""
     problem = equicorrelated(10)

@@ -343,6 +343,7 @@ def test_max_risk_holds(draw):
 
 
 @pytest.mark.parametrize("choose", [by_observed_risk, without_correction])
+@pytest.mark.slow
 def test_max_risk_would_not_hold_otherwise(choose):
     assert violations(flat, choose, seed=2) > MOST_VIOLATIONS
 

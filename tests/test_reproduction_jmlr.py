@@ -230,6 +230,7 @@ def test_problems_of_figure_7_have_both_classes_and_a_wider_margin_than_any_draw
     assert 0 < error < 0.2
 
 
+@pytest.mark.slow
 def test_figure_7(tmp_path):
     item = jmlr_figure_7.ITEM
     data, found = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)

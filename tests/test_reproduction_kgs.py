@@ -128,6 +128,7 @@ def test_hills_by_how_far_they_rise():
 # ---------------------------------------------------------------------- figure 1
 
 
+@pytest.mark.slow
 def test_figure_1(tmp_path):
     item = kgs_figure_1.ITEM
     data, rows = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)

@@ -160,6 +160,7 @@ def test_figure_1_holds_for_equal_laws():
     assert set(verdicts(lsb_figure_1.compare(errors_data(20, 4, 20, 4)))) == {REPRODUCED}
 
 
+@pytest.mark.slow
 def test_figure_1_tells_shift_and_shape_apart():
     shifted = verdicts(lsb_figure_1.compare(errors_data(20, 4, 26, 6)))
     assert shifted == [NOT_REPRODUCED, NOT_REPRODUCED, REPRODUCED, REPRODUCED]
@@ -332,6 +333,7 @@ def test_pictures(question_data, tmp_path):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_grey_values_and_digits_of_two_classes():
     try:
         mnist, usps = digits.grey("mnist"), digits.grey("usps")

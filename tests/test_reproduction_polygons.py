@@ -227,6 +227,7 @@ def test_figure_18_2(tmp_path):
     assert {row.verdict for row in item.compare(doctored)} == {NOT_REPRODUCED}
 
 
+@pytest.mark.slow
 def test_figure_18_3(tmp_path):
     item = rm_figure_18_3.ITEM
     data, rows = drawn(item, item.measure(Run(item.name, quick=True)), tmp_path)
