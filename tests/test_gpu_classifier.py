@@ -28,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from thresholds import compare_means, two_stage
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # small matrices, and a process on every core
 
 import bayespoint
 from bayespoint import (
@@ -1073,8 +1074,21 @@ def test_labels_are_tensors_of_any_kind(digits):
     for kind in (torch.int8, torch.float32, torch.bfloat16):
         label = torch.from_numpy(y[:300][chosen]).to(kind)
         label = label.requires_grad_() if label.is_floating_point() else label
-        found = linked().fit(Z[torch.from_numpy(chosen)], label).predict(Z[:50])
-        assert_array_equal(found.astype(int), expected)
+        for device, X_kind in (("cuda", torch.float32), ("cpu", torch.float32)):
+            clf = linked(device=device).fit(Z[torch.from_numpy(chosen)].to(X_kind), label)
+            assert_array_equal(clf.predict(Z[:50]).astype(int), expected)
+    half = Z[torch.from_numpy(chosen)].bfloat16()
+    rounded = linked(device="cpu").fit(half, y[:300][chosen])
+    assert rounded.support_vectors_.dtype == np.float32
+    large = torch.tensor([2.0**24, 2.0**24 + 1], dtype=torch.float64)[label.int() % 2]
+    assert len(linked().fit(Z[torch.from_numpy(chosen)], large).classes_) == 2
+
+
+def test_a_device_that_is_none_is_refused_when_predicting(digits):
+    X, y = digits
+    clf = linked(device="cpu").fit(X[:100], y[:100]).set_params(device="gpu")
+    with pytest.raises(ValueError, match=r"device must be one of .* got 'gpu'"):
+        clf.predict(X[:2])
 
 
 def test_the_scale_of_large_numbers_is_that_of_the_cpu():

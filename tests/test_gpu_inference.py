@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # small matrices, and a process on every core
 
 from bayespoint import VersionSpace, devices, inference, on_device
 

@@ -28,6 +28,7 @@ from version_spaces import (
 )
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # small matrices, and a process on every core
 
 from bayespoint import VersionSpace, devices, perceptrons, points
 from bayespoint._kernels import billiard_loop, billiard_torch, kernel_torch, perceptron_torch

@@ -49,7 +49,8 @@ def torch_device(device):
         return None
     if torch.cuda.is_available():
         raise DeviceError(
-            "device='cuda' needs Triton, which this PyTorch came without; use device='cpu'."
+            "device='cuda' needs Triton, which this PyTorch came without: pip install triton, or "
+            "use device='cpu'."
         )
     raise DeviceError(
         f"device='cuda': PyTorch {torch.__version__} finds no CUDA GPU. Use device='cpu' or "
@@ -112,6 +113,12 @@ def naming_remedies(device, remedies):
             f"device={device!r}: the GPU has no memory left{sizes}. {remedies}, or use "
             f"device='cpu'."
         ) from error
+
+
+def as_array(tensor):
+    """Return a tensor as an array; bfloat16, which NumPy does not know, becomes float32."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def is_tensor(X):

@@ -12,8 +12,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bayespoint.devices import is_tensor, naming_remedies, torch_device
-from bayespoint.validation import canonical
+from bayespoint.devices import as_array, is_tensor, naming_remedies, torch_device
+from bayespoint.validation import canonical, check_device
 
 
 class PlacementMixin:
@@ -25,6 +25,7 @@ class PlacementMixin:
 
     def _device(self):
         """Return the PyTorch device, or None for the CPU."""
+        check_device(self.device)
         if self.device == "cpu" or not (callable(self.kernel) or self.inference == "gibbs"):
             return torch_device(self.device)
         if self.device == "cuda":
@@ -42,7 +43,9 @@ class PlacementMixin:
         if is_tensor(X) and (device is not None or X.device.type != "cpu"):
             return self._checked_tensors(X, y, device)
         if is_tensor(X):  # scikit-learn would take float32 to float64
-            X = X.detach().numpy()
+            X = as_array(X)
+        if is_tensor(y):
+            y = as_array(y)
         on_device = device is not None and self.kernel != "precomputed"
         options = {"accept_sparse": self._accepts_sparse(), "dtype": [np.float64, np.float32]}
         checked, y = validate_data(
@@ -60,8 +63,8 @@ class PlacementMixin:
     def _checked_tensors(self, X, y, device):
         if device is None or self.kernel == "precomputed":
             raise ValueError(
-                "X is a PyTorch tensor, which needs device='cuda' (or 'auto' and a GPU) and a "
-                "kernel that is not precomputed: pass an array, for example X.cpu().numpy()."
+                "X is a PyTorch tensor on a GPU, which needs device='cuda' (or 'auto'), or a "
+                "precomputed Gram matrix: pass an array, for example X.cpu().numpy()."
             )
         from bayespoint.gpu.placing import checked_tensor
         from bayespoint.gpu.points import DeviceData
@@ -69,10 +72,7 @@ class PlacementMixin:
         X = checked_tensor(X)
         if len(X) == 0 or X.shape[1] == 0:
             raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
-        if is_tensor(y):
-            y = y.detach().cpu()
-            y = (y.float() if y.is_floating_point() else y).numpy()
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(as_array(y) if is_tensor(y) else y, warn=True)
         if y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         check_consistent_length(X, y)

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
 if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
+pytest.importorskip("triton")
 
 from bayespoint import BayesPointClassifier
 from bayespoint._kernels import (
