@@ -68,8 +68,10 @@ def rows_of(kernel, data, device):
     if isinstance(data, DeviceData):
         data.give_room()
     memory = int(STORE_SHARE * free_bytes(device))
+    if gram is not None:
+        return PlacedRows(kernel, points, memory=max(memory, gram.nbytes), gram=gram)
     _check_memory(len(points.length), X, memory)
-    return PlacedRows(kernel, points, memory=memory, gram=gram)
+    return PlacedRows(kernel, points, memory=memory)
 
 
 def placed_space(space, device):
@@ -84,7 +86,7 @@ def placed_space(space, device):
     check_room(device, len(K), K.itemsize, "the Gram matrix", "float32")
     gram = to_device(K, device)
     points = DevicePoints(gram, None, None, torch.sqrt(gram.diagonal()))
-    memory = int(STORE_SHARE * free_bytes(device))
+    memory = max(int(STORE_SHARE * free_bytes(device)), gram.nbytes)  # which is there already
     rows = PlacedRows(None, points, memory=memory, gram=gram)
     rows.diagonal = space.rows.diagonal
     return VersionSpace(rows, space.y, space.softness)
@@ -219,7 +221,7 @@ def outputs(kernel, X, support, coef, device):
 
 def checked_tensor(X, n_features=None):
     """Check a tensor as scikit-learn checks arrays; return it in float32 or float64."""
-    if not is_tensor(X) or X.ndim != 2:
+    if X.ndim != 2:
         raise ValueError(f"X must be a tensor of two dimensions; got {X.ndim}.")
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(

@@ -96,12 +96,12 @@ def sample_perceptron(
             mistakes.append(draw.mistakes[0])
             if draw.outputs is not None:
                 outputs.append(draw.outputs[0])
-        if not outputs and mistakes:  # a GPU computes them together
-            outputs = placed.outputs(ensemble.coef()[0].toarray())
-        posterior = ensemble.posterior(0, mistakes=np.array(mistakes))
-    if budget.interrupted:
-        raise KeyboardInterrupt
+        if budget.interrupted:
+            raise KeyboardInterrupt
+        info = {"mistakes": np.array(mistakes), "violated": ensemble.violated[:, 0]}
+        posterior = ensemble.posterior(0, **info)
+        if not outputs:  # a GPU computes them together
+            outputs = placed.outputs(posterior.coef.toarray())
     warn_if_violated(ensemble.violated)
-    posterior.info["violated"] = ensemble.violated[:, 0]
     posterior.outputs, posterior.space = np.array(outputs), space
     return posterior
