@@ -17,7 +17,9 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayespoint import BayesPointClassifier, VersionSpace, datasets, diagnostics, inference
+from bayespoint import BayesPointClassifier, VersionSpace, inference
+from bayespoint._support import diagnostics
+from bayespoint.papers import datasets
 
 
 def digits(n_points, digit):

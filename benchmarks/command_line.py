@@ -19,16 +19,17 @@ from pathlib import Path
 import numpy as np
 
 import bayespoint
-from bayespoint import BayesPointClassifier, datasets
-from bayespoint.encoder import TableEncoder
-from bayespoint.model_file import save
-from bayespoint.tables import read_table
+from bayespoint import BayesPointClassifier
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.model_file import save
+from bayespoint.io.tables import read_table
+from bayespoint.papers import datasets
 
 COMMAND = "from bayespoint.cli import main; main()"
 PROGRAM = """
 import sys
-from bayespoint.model_file import load
-from bayespoint.tables import read_table, write_csv
+from bayespoint.io.model_file import load
+from bayespoint.io.tables import read_table, write_csv
 
 file, path, output = sys.argv[1:]
 model = load(path)

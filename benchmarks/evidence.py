@@ -30,9 +30,9 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from bayespoint import BayesPointClassifier, VersionSpace, inference, onion
+from bayespoint import BayesPointClassifier, VersionSpace, inference, onion, papers
 from bayespoint.evidence import log_evidence
-from bayespoint.reproduction.tools import split_of, stderr
+from bayespoint.papers.reproduction.tools import split_of, stderr
 
 # Set and gamma = 1 / (2 sigma²): sigma as in JMLR table 1 for sonar and banana.
 WIDTHS = (("sonar", 0.5), ("heart", 0.05), ("heart", 0.1))
@@ -251,7 +251,7 @@ def ep_row(name, gamma, softness, noise):
     common = {"label_noise": noise, "n_jobs": N_JOBS, "random_state": 0}
     post = inference.sample_billiard(space, EP_DRAWS, n_chains=8, travel=4.5 * np.pi, **common)
     ep = inference.expectation_propagation(space, label_noise=noise)
-    points = [post, ep, inference.direct_bayes_point(space)]
+    points = [post, ep, papers.direct_bayes_point(space)]
     coef = np.array([point.bayes_point() for point in points])
     centre = coordinates(space, coef)
     wrong = 100 * np.mean(coef @ cross.T * y_test <= 0, axis=1)

@@ -28,9 +28,9 @@ from typer.testing import CliRunner
 from bayespoint import BayesPointClassifier
 from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
-from bayespoint.encoder import TableEncoder
-from bayespoint.model_file import save
-from bayespoint.tables import TableError, read_table
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.model_file import save
+from bayespoint.io.tables import TableError, read_table
 
 NAMES = ["size", "weight", "colour", "number"]
 COLOURS = ["red", "green", "blue", "größe"]

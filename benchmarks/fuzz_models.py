@@ -35,9 +35,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
-from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier, model_file
-from bayespoint.model_file import ModelFileError
-from bayespoint.model_file.layout import npy_header
+from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
+from bayespoint.io import model_file
+from bayespoint.io.model_file import ModelFileError
+from bayespoint.io.model_file.layout import npy_header
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "random_state": 0}
 N_THREADS = 8

@@ -26,11 +26,13 @@ import warnings
 import numpy as np
 import torch
 
-from bayespoint import BayesPointClassifier, VersionSpace, datasets, diagnostics, inference
-from bayespoint.gpu.gram import exact_products, prepare, values
+from bayespoint import BayesPointClassifier, VersionSpace, inference
+from bayespoint._support import diagnostics
+from bayespoint.gpu.inputs import DeviceData
 from bayespoint.gpu.placing import fit_layout, rows_of
-from bayespoint.gpu.points import DeviceData
-from bayespoint.kernels import Kernel
+from bayespoint.gpu.rows import exact_products, prepare, values
+from bayespoint.papers import datasets
+from bayespoint.space.kernels import Kernel
 
 POLY = {"kernel": "poly", "gamma": 1.0, "degree": 5, "coef0": 1.0, "bias": 0.0}
 PUBLISHED = POLY | {"normalize_kernel": False}
@@ -202,7 +204,7 @@ def phases(data):
 
 
 def perceptron_pass(rows, clf, y, n_draws, band, cache):
-    from bayespoint.perceptrons import TIE_ULPS, permutations
+    from bayespoint.inference.perceptron.runs import TIE_ULPS, permutations
 
     m, label = len(rows), y[clf._points_row_]
     targets = np.where(label == np.arange(N_CLASSES)[:, None], 1, -1).astype(np.int8)

@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from bayespoint import BayesPointClassifier, datasets
+from bayespoint import BayesPointClassifier
+from bayespoint.papers import datasets
 
 SIZES = (10_000, 100_000, 500_000)
 N_TEST = 10_000

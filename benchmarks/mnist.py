@@ -19,7 +19,8 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint import BayesPointClassifier, __version__, datasets
+from bayespoint import BayesPointClassifier, __version__
+from bayespoint.papers import datasets
 
 PUBLISHED_TABLE = [1.46, 1.10, 0.87, 0.67, 0.49, 0.37, 0.32, 0.26, 0.21, 0.14, 0.11]
 N_CLASSES = 10

@@ -24,8 +24,10 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bayespoint import BayesPointClassifier, VersionSpace, active, datasets, diagnostics, inference
-from bayespoint.reproduction.tools import stderr
+from bayespoint import BayesPointClassifier, VersionSpace, active, inference
+from bayespoint._support import diagnostics
+from bayespoint.papers import datasets
+from bayespoint.papers.reproduction.tools import stderr
 
 SECONDS = 20.0
 NOISE = 0.05

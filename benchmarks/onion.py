@@ -15,8 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from published import N_JOBS, angles, gram_of, map_runs, run_parts, units
 
-from bayespoint import VersionSpace, inference, onion
-from bayespoint.reproduction.rm_kernel import sonar_angle, with_bias
+from bayespoint import VersionSpace, inference, onion, papers
+from bayespoint.papers.reproduction.rm_kernel import sonar_angle, with_bias
 
 ONION_DEPTH = 2
 ONION_BOUNCES = 5000
@@ -50,7 +50,7 @@ def shells_by_rejection(Z, y, n_draws, rng):
 
 
 def published_shells(space, directions, seed):
-    table = onion.published_onion(
+    table = papers.published_onion(
         space, ONION_DEPTH, n_bounces=ONION_BOUNCES, directions=directions, random_state=seed
     )
     return table.centres, np.exp(table.log_volume)

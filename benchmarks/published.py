@@ -22,13 +22,7 @@ from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayespoint import (
-    EmptyVersionSpaceError,
-    VersionSpace,
-    datasets,
-    inference,
-    starts,
-)
+from bayespoint import EmptyVersionSpaceError, VersionSpace, inference, papers
 from bayespoint.displays.style import (
     BLACK,
     BLUE,
@@ -39,10 +33,12 @@ from bayespoint.displays.style import (
     VERMILION,
     pyplot,
 )
-from bayespoint.reproduction.jmlr_table_1 import SOFTNESS, TABLE_1
-from bayespoint.reproduction.rm_kernel import flipper, sonar_angle, with_bias, wrong
-from bayespoint.reproduction.tools import split_of, stderr
-from bayespoint.reproduction.toys import Polygon
+from bayespoint.inference import starts
+from bayespoint.papers import datasets
+from bayespoint.papers.reproduction.jmlr_table_1 import SOFTNESS, TABLE_1
+from bayespoint.papers.reproduction.rm_kernel import flipper, sonar_angle, with_bias, wrong
+from bayespoint.papers.reproduction.tools import split_of, stderr
+from bayespoint.papers.reproduction.toys import Polygon
 
 BOUNCES = 3000
 MACHINES = [(m, d) for m in ("jmlr", "flipper") for d in ("coefficients", "isotropic")]
@@ -169,11 +165,11 @@ def sonar_split():
 def published_centres(space, machine, directions, n_bounces, seed):
     """Centres of one run: as published, and the vector mean over the same path."""
     if machine == "jmlr":
-        post = inference.sample_jmlr_billiard(
+        post = papers.sample_jmlr_billiard(
             space, 1, tol=1e-12, max_bounces=n_bounces, directions=directions, random_state=seed
         )
     else:
-        post = inference.sample_flipper(
+        post = papers.sample_flipper(
             space, 1, n_bounces=n_bounces, directions=directions, random_state=seed
         )
     return post.bayes_point("published"), post.bayes_point("path")
@@ -255,7 +251,7 @@ def by_bounces(problems, n_runs):
 def stopped_run(space, tol, start, seed):
     if start == "direct":
         start = starts.direct_start(space, random_state=seed).coef
-    post = inference.sample_jmlr_billiard(
+    post = papers.sample_jmlr_billiard(
         space, 1, tol=tol, max_bounces=MAX_BOUNCES, start=start, random_state=seed
     )
     info = post.info

@@ -41,7 +41,9 @@ from scipy.special import gammaln
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespoint import VersionSpace, __version__, datasets, diagnostics, inference
+from bayespoint import VersionSpace, __version__, inference
+from bayespoint._support import diagnostics
+from bayespoint.papers import datasets
 
 PARTS = ("peers", "bounce")
 N_CHAINS = 4

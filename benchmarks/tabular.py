@@ -42,9 +42,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, aurc
-from bayespoint.datasets import RAETSCH, raetsch, raetsch_splits
 from bayespoint.displays.style import COLOURS
-from bayespoint.reproduction.tools import stderr
+from bayespoint.papers.datasets import RAETSCH, raetsch, raetsch_splits
+from bayespoint.papers.reproduction.tools import stderr
 
 GAMMA_FACTORS = (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)  # times 1 / (n_features * variance)
 SVC_C = (0.1, 1, 10, 100, 1_000, 10_000)

@@ -10,7 +10,7 @@ from test_starts import make_space
 
 from bayespoint import VersionSpace
 from bayespoint.inference import sample_billiard
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 SPACE = make_space(m=6)
 START = sample_billiard(SPACE, 4, n_chains=4, random_state=0).coef

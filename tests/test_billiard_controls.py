@@ -33,13 +33,13 @@ from version_spaces import (
     with_duplicates,
 )
 
-from bayespoint import billiards
-from bayespoint._kernels.billiard_loop import RANDOM, uniform
-from bayespoint.billiards import Balls, Table
-from bayespoint.budget import Budget
-from bayespoint.factor import Factor
+from bayespoint._loops.billiard import RANDOM, uniform
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads
 from bayespoint.inference import sample_billiard
-from bayespoint.threads import Threads
+from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard.balls import Balls, Table
+from bayespoint.space.factor import Factor
 
 ONE_THREAD = Threads(1)
 

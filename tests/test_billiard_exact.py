@@ -39,8 +39,9 @@ from version_spaces import (
     with_duplicates,
 )
 
-from bayespoint import VersionSpace, billiards
+from bayespoint import VersionSpace
 from bayespoint.inference import sample_billiard
+from bayespoint.inference.billiard import balls as billiards
 
 # ---------------------------------------------------------------------- the oracles themselves
 

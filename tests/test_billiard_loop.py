@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint._kernels.billiard_loop import (
+from bayespoint._loops.billiard import (
     BOUNCES,
     CHUNK,
     CURSOR_SIZE,
@@ -22,7 +22,7 @@ from bayespoint._kernels.billiard_loop import (
     next_wall,
     uniform,
 )
-from bayespoint.factor import Factor
+from bayespoint.space.factor import Factor
 
 # Fewer walls than a vector register holds, and around one chunk and several.
 SIZES = (1, 2, 63, CHUNK - 1, CHUNK, CHUNK + 1, 1500)

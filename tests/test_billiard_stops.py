@@ -12,14 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from test_perceptron_stops import interrupt
 from test_starts import make_space
 
-from bayespoint import VersionSpace, billiards
-from bayespoint.billiards import Balls, Table
-from bayespoint.budget import Budget
-from bayespoint.factor import factorise
-from bayespoint.gram import FullRows, GramRows
+from bayespoint import VersionSpace
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads, open_threads
 from bayespoint.inference import sample_billiard
-from bayespoint.kernels import Kernel
-from bayespoint.threads import Threads, open_threads
+from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard.balls import Balls, Table
+from bayespoint.space.factor import factorise
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.rows import FullRows, GramRows
 
 # Far above what stopping takes: a busy machine must not fail the test.
 PROMPT_SECONDS = 10
@@ -354,7 +355,7 @@ def test_ctrl_c_acts_at_once(settings, n_jobs):
 
 @can_press
 def test_ctrl_c_acts_while_a_start_is_looked_for(monkeypatch):
-    from bayespoint import starts
+    from bayespoint.inference import starts
 
     space, original, stopped = make_space(kernel="linear"), starts.perceptron_draws, []
 

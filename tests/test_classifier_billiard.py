@@ -20,8 +20,8 @@ from test_classifier import FIXED, by_hand, columns, fresh_points, signed_labels
 from test_classifier_contract import unusual
 
 from bayespoint import BayesPointClassifier, Posterior, VersionSpace
-from bayespoint.decisions import combine_votes
-from bayespoint.factor import Factor
+from bayespoint.space.decisions import combine_votes
+from bayespoint.space.factor import Factor
 
 # Outputs are sums of some hundred terms, of coefficients that reach a hundred.
 ROUNDING = 1e-9

@@ -18,9 +18,10 @@ from test_classifier import by_hand, signed_labels
 from test_classifier_billiard import FIXED, flowers, softened_gram
 from test_classifier_contract import unusual
 
-from bayespoint import BayesPointClassifier, VersionSpace, active, gaussian_sites
-from bayespoint.decisions import combine_votes
+from bayespoint import BayesPointClassifier, VersionSpace, active
 from bayespoint.inference import expectation_propagation
+from bayespoint.inference.ep import sites as gaussian_sites
+from bayespoint.space.decisions import combine_votes
 
 # Sites of two runs that end at the same tolerance, and what follows from them.
 TOL, SAME = 1e-9, 1e-6

@@ -19,9 +19,9 @@ from bayespoint.cli import cross_validate, evaluate
 from bayespoint.cli.app import app
 from bayespoint.cli.report import Evaluated, measure
 from bayespoint.cli.verdicts import verdicts_on
-from bayespoint.encoder import TableEncoder
-from bayespoint.model_file import load, save
-from bayespoint.tables import read_table
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.model_file import load, save
+from bayespoint.io.tables import read_table
 
 FAST = ["--inference", "perceptron", "--n-draws", "8", "--n-jobs", "1"]
 

@@ -17,15 +17,16 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 import bayespoint
-from bayespoint import BayesPointClassifier, RejectingClassifier, placement
-from bayespoint.budget import Budget
+from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint._support.budget import Budget
+from bayespoint._support.devices import DeviceError
 from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
 from bayespoint.cli.output import Output
 from bayespoint.cli.predict import _Terminal
-from bayespoint.devices import DeviceError
-from bayespoint.model_file import load, save
-from bayespoint.tables import read_table
+from bayespoint.estimators import placement
+from bayespoint.io.model_file import load, save
+from bayespoint.io.tables import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 FAST = ["--inference", "perceptron", "--n-draws", "8", "--n-jobs", "1"]
@@ -368,11 +369,12 @@ main()
 """
 # A look at the clock is the first thing that every fit does; draws are added one by one.
 AT_ONCE = INTERRUPT.format(
-    what="from bayespoint.budget import Budget", owner="Budget", name="spent",
+    what="from bayespoint._support.budget import Budget", owner="Budget", name="spent",
     when="len(calls) == 1",
 )  # fmt: skip
 WHILE_DRAWING = INTERRUPT.format(
-    what="from bayespoint.ensemble import Ensemble", owner="Ensemble", name="add",
+    what="from bayespoint.inference.perceptron.ensemble import Ensemble",
+    owner="Ensemble", name="add",
     when="sys._getframe(1).f_code.co_name == 'draw' and not getattr(sys, 'sent', False) "
     "and not setattr(sys, 'sent', True)",
 )  # fmt: skip

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from bayespoint import datasets
+from bayespoint.papers import datasets
 
 # Shapes of the parts, and for each part how many rows each label has, in the order of the labels.
 PUBLISHED = {

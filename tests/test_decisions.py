@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.metrics.pairwise import rbf_kernel
 from thresholds import compare_means, two_stage
 
-from bayespoint.decisions import (
+from bayespoint.space.decisions import (
     combine_votes,
     fit_link,
     link,

@@ -7,7 +7,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from version_spaces import labels, orthogonal, skewed
 
 from bayespoint import VersionSpace
-from bayespoint.inference import direct_bayes_point, sample_billiard
+from bayespoint.inference import sample_billiard
+from bayespoint.papers import direct_bayes_point
 
 # Of a product of a matrix of some condition with its inverse.
 ROUNDING = 1e-9

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from bayespoint.encoder import TableEncoder
-from bayespoint.tables import Table, TableError
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.tables import Table, TableError
 
 
 def text(*values):

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from thresholds import compare_means, two_stage
 
-from bayespoint.ensemble import Ensemble
-from bayespoint.perceptrons import Draw
+from bayespoint.inference.perceptron.ensemble import Ensemble
+from bayespoint.inference.perceptron.runs import Draw
 
 M = 4
 # Vectors w in R^4 are kept as coefficients: w = L' coef, so that <w, w> = coef' G coef.

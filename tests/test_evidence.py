@@ -25,9 +25,10 @@ from version_spaces import (
     with_both_labels,
 )
 
-from bayespoint import EmptyVersionSpaceError, VersionSpace, datasets
+from bayespoint import EmptyVersionSpaceError, VersionSpace
 from bayespoint.evidence import bridge, estimates, log_evidence
 from bayespoint.inference import expectation_propagation
+from bayespoint.papers import datasets
 
 # Estimates with fixed seeds may be off by so many of the standard errors they state: 16 runs, so
 # that about one of a thousand would be.

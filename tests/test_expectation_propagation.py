@@ -29,10 +29,10 @@ from version_spaces import (
 )
 
 from bayespoint import EmptyVersionSpaceError, VersionSpace
-from bayespoint.decisions import label_odds
-from bayespoint.gaussian_sites import Likelihood, Sites, propagate
 from bayespoint.inference import expectation_propagation, sample_billiard
-from bayespoint.kernels import Kernel
+from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
+from bayespoint.space.decisions import label_odds
+from bayespoint.space.kernels import Kernel
 
 # Sites are followed to here; what is computed from them differs by about as much.
 PRECISE = 1e-9

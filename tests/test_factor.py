@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
-import bayespoint.factor as factor_module
-from bayespoint.factor import COLUMNS, RANK_TOLERANCE, TILE, Factor
-from bayespoint.threads import open_threads
+import bayespoint.space.factor as factor_module
+from bayespoint._support.threads import open_threads
+from bayespoint.space.factor import COLUMNS, RANK_TOLERANCE, TILE, Factor
 
 # One tile, and one more or less than one; several, the last of them ragged.
 SIZES = (1, 2, 511, 512, 513, 1100)

@@ -11,9 +11,10 @@ from test_published_billiards import RUNS, SAMPLERS, assert_usable, bounces
 from test_starts import make_space, with_contradiction
 from version_spaces import skewed
 
-from bayespoint import VersionSpace, onion, starts
-from bayespoint.straight import Span
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint import VersionSpace, onion
+from bayespoint.inference import starts
+from bayespoint.papers.straight import Span
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 MAX_TIME = 3
 

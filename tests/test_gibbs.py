@@ -35,12 +35,13 @@ from version_spaces import (
     with_duplicates,
 )
 
-from bayespoint import BayesPointClassifier, VersionSpace, billiards
-from bayespoint._kernels import billiard_loop
-from bayespoint._kernels.billiard_loop import CURSOR_SIZE, RANDOM, crossing_angle
-from bayespoint.budget import Budget
+from bayespoint import BayesPointClassifier, VersionSpace
+from bayespoint._loops import billiard as billiard_loop
+from bayespoint._loops.billiard import CURSOR_SIZE, RANDOM, crossing_angle
+from bayespoint._support.budget import Budget
 from bayespoint.inference import sample_billiard, sample_gibbs
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.inference.billiard import balls as billiards
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 # ---------------------------------------------------------------------- one step, in plain NumPy
 

@@ -31,22 +31,17 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small matrices, and a process on every core
 
 import bayespoint
-from bayespoint import (
-    BayesPointClassifier,
-    EmptyVersionSpaceError,
-    calibration,
-    classifier,
-    devices,
-    methods,
-    placement,
-)
-from bayespoint.devices import DeviceError
+from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
+from bayespoint._support import devices
+from bayespoint._support.devices import DeviceError
+from bayespoint.estimators import calibration, classifier, placement
 from bayespoint.gpu import factor as gpu_factor
-from bayespoint.gpu import gram as gpu_gram
 from bayespoint.gpu import perceptrons as gpu_perceptrons
 from bayespoint.gpu import placing
-from bayespoint.kernels import scale_gamma
-from bayespoint.methods import METHODS
+from bayespoint.gpu import rows as gpu_gram
+from bayespoint.inference import methods
+from bayespoint.inference.methods import METHODS
+from bayespoint.space.kernels import scale_gamma
 
 CPU = torch.device("cpu")
 SOURCE = Path(bayespoint.__file__).parents[1]

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small matrices, and a process on every core
 
-from bayespoint import VersionSpace, devices, inference, on_device
+from bayespoint import VersionSpace, inference
+from bayespoint._support import devices
+from bayespoint.inference import on_device
 
 CPU = torch.device("cpu")
 

@@ -30,29 +30,29 @@ from version_spaces import (
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small matrices, and a process on every core
 
-from bayespoint import VersionSpace, devices, perceptrons, points
-from bayespoint._kernels import billiard_loop, billiard_torch, kernel_torch, perceptron_torch
-from bayespoint._kernels.perceptron_loop import CONVERGED, EXHAUSTED
-from bayespoint.billiards import TRAVEL, Table, coinciding_walls, run
-from bayespoint.budget import Budget
-from bayespoint.chains import pass_rates
-from bayespoint.decisions import label_odds
-from bayespoint.devices import DeviceError
-from bayespoint.factor import Factor, factorise
+from bayespoint import VersionSpace
+from bayespoint._loops import billiard as billiard_loop
+from bayespoint._loops.perceptron import CONVERGED, EXHAUSTED
+from bayespoint._support import devices
+from bayespoint._support.budget import Budget
+from bayespoint._support.devices import DeviceError
+from bayespoint._support.threads import Threads
 from bayespoint.gpu import billiards as gpu_billiards
 from bayespoint.gpu import factor as gpu_factor
-from bayespoint.gpu import gram as gpu_gram
+from bayespoint.gpu import inputs as gpu_points
 from bayespoint.gpu import perceptrons as gpu_perceptrons
 from bayespoint.gpu import placing
-from bayespoint.gpu import points as gpu_points
+from bayespoint.gpu import rows as gpu_gram
 from bayespoint.gpu.billiards import DeviceBalls
-from bayespoint.gpu.gram import DevicePoints, prepare, values
+from bayespoint.gpu.inputs import DeviceData
+from bayespoint.gpu.loops import billiard_torch, kernel_torch, perceptron_torch
 from bayespoint.gpu.perceptrons import DeviceWave
 from bayespoint.gpu.placing import PlacedRows, laid_out, rows_of
-from bayespoint.gpu.points import DeviceData
-from bayespoint.gram import FullRows, GramRows, apply_kernel, outputs_of, submatrix
-from bayespoint.kernels import Kernel, scale_gamma
-from bayespoint.perceptrons import (
+from bayespoint.gpu.rows import DevicePoints, prepare, values
+from bayespoint.inference.billiard.balls import TRAVEL, Table, coinciding_walls, run
+from bayespoint.inference.billiard.chains import pass_rates
+from bayespoint.inference.perceptron import runs as perceptrons
+from bayespoint.inference.perceptron.runs import (
     TIE_ULPS,
     Wave,
     _run,
@@ -60,9 +60,13 @@ from bayespoint.perceptrons import (
     perceptron_draws,
     permutations,
 )
-from bayespoint.points import merge_duplicates, row_hashes
-from bayespoint.threads import Threads
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.space import merging as points
+from bayespoint.space.decisions import label_odds
+from bayespoint.space.factor import Factor, factorise
+from bayespoint.space.kernels import Kernel, scale_gamma
+from bayespoint.space.merging import merge_duplicates, row_hashes
+from bayespoint.space.rows import FullRows, GramRows, apply_kernel, outputs_of, submatrix
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 CPU = torch.device("cpu")
 PLENTY = 10**9

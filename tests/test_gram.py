@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint.gram import FullRows, GramRows, apply_kernel, submatrix
-from bayespoint.kernels import BLOCK_ROWS, Kernel
-from bayespoint.threads import open_threads
+from bayespoint._support.threads import open_threads
+from bayespoint.space.kernels import BLOCK_ROWS, Kernel
+from bayespoint.space.rows import FullRows, GramRows, apply_kernel, submatrix
 
 # A prime, so that no block size divides it; larger than any block.
 M = 1103

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import pairwise
 
-from bayespoint.kernels import Kernel
+from bayespoint.space.kernels import Kernel
 
 # Rounding: fewer than a thousand units in the last place of the largest kernel value.
 TOLERANCE = {np.float64: 1e-13, np.float32: 5e-6}

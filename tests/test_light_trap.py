@@ -12,11 +12,12 @@ from test_perceptron import make_problem, rows_space
 from test_starts import factor_of, make_space, narrow_space, with_contradiction
 from version_spaces import against_exact_draws, assert_passes, billiard, skewed
 
-from bayespoint import VersionSpace, starts
-from bayespoint.billiards import TRAVEL, Balls, Table
-from bayespoint.budget import Budget
-from bayespoint.inference import sample_billiard
-from bayespoint.starts import (
+from bayespoint import VersionSpace
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads, open_threads
+from bayespoint.inference import sample_billiard, starts
+from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table
+from bayespoint.inference.billiard.starts import (
     NEVER,
     TRAP_CHECK,
     class_means,
@@ -25,8 +26,7 @@ from bayespoint.starts import (
     perceptron_start,
     random_start,
 )
-from bayespoint.threads import Threads, open_threads
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 WAYS = {"perceptron": perceptron_start, "direct": direct_start, "light trap": light_trap_start}
 SINGULAR_TOO = {name: way for name, way in WAYS.items() if name != "direct"}

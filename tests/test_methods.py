@@ -15,15 +15,16 @@ from test_classifier import by_hand, fresh_points
 from test_classifier_billiard import classifier, flowers, softened_gram
 from thresholds import compare_means, two_stage
 
-from bayespoint import EmptyVersionSpaceError, VersionSpace, methods, perceptrons
-from bayespoint.billiards import Balls
-from bayespoint.budget import Budget
-from bayespoint.decisions import label_odds
-from bayespoint.ensemble import Ensemble
-from bayespoint.gram import FullRows
-from bayespoint.inference import expectation_propagation, sample_billiard
-from bayespoint.methods import CHAINS, METHODS, Problem
-from bayespoint.threads import open_threads
+from bayespoint import EmptyVersionSpaceError, VersionSpace
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import open_threads
+from bayespoint.inference import expectation_propagation, methods, sample_billiard
+from bayespoint.inference.billiard.balls import Balls
+from bayespoint.inference.methods import CHAINS, METHODS, Problem
+from bayespoint.inference.perceptron import runs as perceptrons
+from bayespoint.inference.perceptron.ensemble import Ensemble
+from bayespoint.space.decisions import label_odds
+from bayespoint.space.rows import FullRows
 
 # Fits of four chains each: 32 independent chains.
 N_FITS = 8

@@ -15,10 +15,11 @@ from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier, model_file
-from bayespoint.encoder import TableEncoder
-from bayespoint.model_file import ModelFileError, files, layout
-from bayespoint.tables import Table
+from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
+from bayespoint.io import model_file
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.model_file import ModelFileError, files, layout
+from bayespoint.io.tables import Table
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
 METHODS = ("perceptron", "billiard", "gibbs", "ep")

@@ -17,9 +17,9 @@ import pytest
 import scipy.sparse as sp
 from test_model_file import assert_same, data, fitted
 
-from bayespoint import model_file
-from bayespoint.model_file import ModelFileError, files, layout, reading
-from bayespoint.tables import printable
+from bayespoint.io import model_file
+from bayespoint.io.model_file import ModelFileError, files, layout, reading
+from bayespoint.io.tables import printable
 
 DATA = Path(__file__).parent / "data"
 

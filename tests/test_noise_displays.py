@@ -25,15 +25,11 @@ from bayespoint import (
     VersionSpace,
     inference,
 )
-from bayespoint.displays import (
-    BoundaryDisplay,
-    DiversityDisplay,
-    LabelErrorDisplay,
-    LogPosteriorDisplay,
-)
-from bayespoint.displays.diversity import mean_angle
+from bayespoint.displays import BoundaryDisplay, LabelErrorDisplay
 from bayespoint.displays.style import SKY, VERMILION
-from bayespoint.factor import factorise
+from bayespoint.papers import DiversityDisplay, LogPosteriorDisplay
+from bayespoint.papers.diversity import mean_angle
+from bayespoint.space.factor import factorise
 
 FLIPPED = 7
 

@@ -35,15 +35,16 @@ from version_spaces import (
     with_duplicates,
 )
 
-from bayespoint import VersionSpace, billiards, onion
-from bayespoint._kernels.billiard_loop import RANDOM, uniform
-from bayespoint.billiards import TRAVEL, Balls, Table, coinciding_walls, wrong_labels
-from bayespoint.budget import Budget
-from bayespoint.factor import Factor
+from bayespoint import VersionSpace, onion
+from bayespoint._loops.billiard import RANDOM, uniform
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads
 from bayespoint.inference import sample_billiard
-from bayespoint.onion import exact
-from bayespoint.onion.leave_one_out import classes
-from bayespoint.threads import Threads
+from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table, coinciding_walls, wrong_labels
+from bayespoint.inference.onion import exact
+from bayespoint.inference.onion.leave_one_out import classes
+from bayespoint.space.factor import Factor
 
 ONE_THREAD = Threads(1)
 

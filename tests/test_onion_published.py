@@ -11,19 +11,19 @@ from test_onion_exact import assert_caught, linear, members, prior_draws
 from thresholds import compare_means
 from version_spaces import N_CHAINS, across, assert_passes, seeds_of, skewed
 
-from bayespoint import VersionSpace, onion
-from bayespoint.billiards import wrong_labels
-from bayespoint.inference import sample_flipper
-from bayespoint.onion import published
-from bayespoint.straight import ArcSum
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint import VersionSpace, onion, papers
+from bayespoint.inference.billiard.balls import wrong_labels
+from bayespoint.papers import onion as published
+from bayespoint.papers import sample_flipper
+from bayespoint.papers.straight import ArcSum
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 SPHERE = linear(12, 3, 5)
 PROBLEMS = {"a sphere": (SPHERE, (2, 1)), "six dimensions": (skewed(6, 3), (1, 2))}
 
 
 def play(problem, depth=1, n_bounces=200, **options):
-    return onion.published_onion(
+    return papers.published_onion(
         problem.space, depth, n_bounces=n_bounces, **{"random_state": 0, **options}
     )
 
@@ -207,7 +207,7 @@ def test_a_wrong_argument_is_one_error_that_names_it(name, value, message):
 
 
 def test_only_version_spaces_have_an_onion():
-    for function in (onion.published_onion, onion.sample_onion, onion.cross_validate):
+    for function in (papers.published_onion, onion.sample_onion, papers.cross_validate_onion):
         with pytest.raises(ValueError, match="space must be a VersionSpace; got ndarray"):
             function(SPHERE.K)
 
@@ -223,7 +223,7 @@ def test_every_point_is_left_out_once(method):
     """Points at right angles tell nothing about each other: all outputs are zero, and wrong."""
     y = np.array([1, 1, 1, 1, 1, -1, -1, -1, -1])
     space = VersionSpace(np.eye(9), y)
-    errors = onion.cross_validate(
+    errors = papers.cross_validate_onion(
         space, (0, 1), cv=3, method=method, random_state=0, **OPTIONS[method]
     )
     assert errors.shape == (1, 2, 2)
@@ -237,10 +237,10 @@ def test_classes_far_apart_are_told_apart(method):
     X = np.column_stack([3.0 * y, *rng.standard_normal((2, 16))])
     space = VersionSpace(X @ X.T, y, 0.1)
     settings = {"cv": 4, "method": method, **OPTIONS[method]}
-    errors = onion.cross_validate(space, (1, 1), random_state=0, **settings)
+    errors = papers.cross_validate_onion(space, (1, 1), random_state=0, **settings)
     assert_array_equal(errors[0, 0], [0, 0])
     assert np.all(errors[~np.isnan(errors)] <= 8)
-    again = onion.cross_validate(space, (1, 1), random_state=0, **settings)
+    again = papers.cross_validate_onion(space, (1, 1), random_state=0, **settings)
     assert_array_equal(again, errors)
 
 
@@ -249,17 +249,17 @@ def test_other_seeds_make_other_folds():
     X, y = rng.standard_normal((24, 3)), np.tile([-1, 1], 12)
     space = VersionSpace(X @ X.T, y, 1.0)
     settings = {"cv": 2, "depth": 1, "n_draws": 200}
-    tables = [onion.cross_validate(space, random_state=s, **settings) for s in range(4)]
+    tables = [papers.cross_validate_onion(space, random_state=s, **settings) for s in range(4)]
     assert len({table.tobytes() for table in tables}) > 1
     states = [np.random.RandomState(5) for _ in range(2)]
-    one, two = (onion.cross_validate(space, random_state=s, **settings) for s in states)
+    one, two = (papers.cross_validate_onion(space, random_state=s, **settings) for s in states)
     assert_array_equal(one, two)
 
 
 def test_a_shell_that_some_fold_did_not_reach_has_no_errors():
     y = np.tile([1, -1], 3)
     space = VersionSpace(np.eye(6), y)
-    errors = onion.cross_validate(space, (3, 0), cv=3, random_state=0, n_draws=400)
+    errors = papers.cross_validate_onion(space, (3, 0), cv=3, random_state=0, n_draws=400)
     assert np.all(np.isnan(errors[3]))  # folds hold two points of each class
     assert_array_equal(errors[:3, 0].sum(axis=1), [6, 6, 6])
 
@@ -278,14 +278,14 @@ def test_cross_validation_names_a_wrong_argument(name, values, message):
     space = VersionSpace(np.eye(6), np.tile([1, -1], 3))
     for value in values:
         with pytest.raises(ValueError, match=message):
-            onion.cross_validate(space, **{"cv": 2, name: value})
+            papers.cross_validate_onion(space, **{"cv": 2, name: value})
 
 
 def test_warnings_of_a_fold_are_not_lost():
     space = SPHERE.space
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        onion.cross_validate(
+        papers.cross_validate_onion(
             space, 0, cv=2, method="published", n_bounces=10**6, max_time=0.02, random_state=0
         )
     assert [one.category for one in caught] == [ConvergenceWarning] * 2

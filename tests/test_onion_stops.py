@@ -12,10 +12,11 @@ from test_billiard_stops import PROMPT_SECONDS, can_press, press_ctrl_c, stop_af
 from test_perceptron_stops import interrupt
 from test_starts import make_space
 
-from bayespoint import VersionSpace, billiards, onion
-from bayespoint.billiards import wrong_labels
-from bayespoint.budget import Budget
-from bayespoint.onion import exact
+from bayespoint import VersionSpace, onion, papers
+from bayespoint._support.budget import Budget
+from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard.balls import wrong_labels
+from bayespoint.inference.onion import exact
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -208,10 +209,10 @@ def test_ctrl_c_acts_at_once(rounds, n_jobs, monkeypatch):
 def test_ctrl_c_stops_the_published_onion_and_cross_validation(method):
     space = make_space(m=60)
     options = {"n_draws": 10**6} if method == "exact" else {"n_bounces": 10**6}
-    seconds = press_later(onion.cross_validate, space, 1, cv=3, method=method, **options)
+    seconds = press_later(papers.cross_validate_onion, space, 1, cv=3, method=method, **options)
     assert seconds < PROMPT_SECONDS
     if method == "published":
-        assert press_later(onion.published_onion, space, 1, **options) < PROMPT_SECONDS
+        assert press_later(papers.published_onion, space, 1, **options) < PROMPT_SECONDS
 
 
 # ---------------------------------------------------------------------- progress

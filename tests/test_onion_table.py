@@ -17,12 +17,13 @@ from version_spaces import (
     with_duplicates,
 )
 
-from bayespoint import Posterior, VersionSpace, onion
-from bayespoint.billiards import wrong_labels
-from bayespoint.inference import sample_billiard, sample_flipper, sample_perceptron
-from bayespoint.onion import Onion
-from bayespoint.onion.leave_one_out import Draws
-from bayespoint.onion.table import NOISE_GRID
+from bayespoint import Posterior, VersionSpace, onion, papers
+from bayespoint.inference import sample_billiard, sample_perceptron
+from bayespoint.inference.billiard.balls import wrong_labels
+from bayespoint.inference.onion import Onion
+from bayespoint.inference.onion.leave_one_out import Draws
+from bayespoint.inference.onion.table import NOISE_GRID
+from bayespoint.papers import sample_flipper
 
 SMALL = skewed(5, 1)  # labels + - + + -
 EVERY_ERROR = (2, 3)
@@ -39,7 +40,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def published():
-    return onion.published_onion(SMALL.space, 1, n_bounces=300, random_state=0)
+    return papers.published_onion(SMALL.space, 1, n_bounces=300, random_state=0)
 
 
 # ---------------------------------------------------------------------- densities and mixtures
@@ -369,7 +370,7 @@ def test_outputs_at_points_that_are_not_left_out_are_caught():
 def test_weights_of_the_shell_without_the_point_alone_are_caught(monkeypatch):
     """The run came there with the point on its wrong side as well."""
     monkeypatch.setattr(
-        "bayespoint.onion.leave_one_out.draw_votes",
+        "bayespoint.inference.onion.leave_one_out.draw_votes",
         lambda outputs, *_: (np.zeros_like(outputs), np.ones_like(outputs)),
     )
     assert_caught(against_brute_force("six dimensions"), length=60, seed=0)
@@ -387,7 +388,7 @@ def test_errors_at_points_left_out_are_the_signs_of_the_outputs(table):
 def test_blocks_of_draws_give_the_same_outputs(table, monkeypatch):
     density = table.density(label_noise=0.1)
     at_once = table.leave_one_out(density), *table.leave_one_out_sums()
-    monkeypatch.setattr("bayespoint.onion.leave_one_out.BLOCK", 137)
+    monkeypatch.setattr("bayespoint.inference.onion.leave_one_out.BLOCK", 137)
     in_blocks = table.leave_one_out(density), *table.leave_one_out_sums()
     for one, other in zip(at_once, in_blocks, strict=True):
         assert_allclose(other, one, rtol=1e-10)

@@ -18,9 +18,9 @@ from sklearn.svm import SVC
 from test_docs import BLOCK, assert_alike
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
-from bayespoint.encoder import TableEncoder
-from bayespoint.onnx import conversion, functions, machines, register, to_onnx, writer
-from bayespoint.tables import Table
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.onnx import conversion, functions, machines, register, to_onnx, writer
+from bayespoint.io.tables import Table
 
 pytest.importorskip("onnx")
 skl2onnx = pytest.importorskip("skl2onnx")

@@ -7,13 +7,13 @@ from scipy.optimize import nnls
 from sklearn.metrics import pairwise
 
 from bayespoint import VersionSpace
-from bayespoint.budget import Budget
-from bayespoint.gram import GramRows
+from bayespoint._support.budget import Budget
+from bayespoint._support.checks import entropy_of
+from bayespoint._support.threads import open_threads
 from bayespoint.inference import sample_perceptron
-from bayespoint.kernels import Kernel
-from bayespoint.perceptrons import perceptron_draws, permutations
-from bayespoint.threads import open_threads
-from bayespoint.validation import entropy_of
+from bayespoint.inference.perceptron.runs import perceptron_draws, permutations
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.rows import GramRows
 
 KERNELS = {
     "linear": lambda X: X @ X.T + 1.0,

@@ -10,11 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from test_perceptron import KERNELS, dense, make_problem, rows_space
 
 from bayespoint import VersionSpace
-from bayespoint.budget import Budget
-from bayespoint.gram import FullRows, GramRows
+from bayespoint._support.budget import Budget
 from bayespoint.inference import sample_perceptron
-from bayespoint.perceptrons import perceptron_draws, permutations
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.inference.perceptron.runs import perceptron_draws, permutations
+from bayespoint.space.rows import FullRows, GramRows
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
 def narrow_problem():

@@ -14,16 +14,17 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayespoint import BayesPointClassifier, RejectingClassifier, model_file
+from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.io import model_file
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
 SAMPLES = Path(__file__).parent / "data"
 
 # As in docs/guides/model-files.md.
 TRUSTED = [
-    "bayespoint.classifier.BayesPointClassifier",
-    "bayespoint.onion_classifier.OnionClassifier",
-    "bayespoint.rejection.RejectingClassifier",
+    "bayespoint.estimators.classifier.BayesPointClassifier",
+    "bayespoint.estimators.onion.OnionClassifier",
+    "bayespoint.estimators.rejection.RejectingClassifier",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
 ]

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint import points
-from bayespoint.points import contradictions, encoded, merge_duplicates
+from bayespoint.space import merging as points
+from bayespoint.space.merging import contradictions, encoded, merge_duplicates
 
 ONE = np.ones
 

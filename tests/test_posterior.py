@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from thresholds import compare_means, two_stage
 
-from bayespoint import VersionSpace, diagnostics
-from bayespoint.factor import Factor
+from bayespoint import VersionSpace
+from bayespoint._support import diagnostics
 from bayespoint.inference import sample_billiard, sample_perceptron
-from bayespoint.posterior import Posterior, angle_error
+from bayespoint.space.factor import Factor
+from bayespoint.space.posterior import Posterior, angle_error
 
 N_CHAINS, N_DRAWS, M = 3, 20, 5
 

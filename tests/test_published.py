@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bayespoint import BayesPointClassifier, datasets
+from bayespoint import BayesPointClassifier
+from bayespoint.papers import datasets
 
 pytestmark = [pytest.mark.slow, pytest.mark.data]
 

@@ -30,11 +30,12 @@ from version_spaces import (
 )
 
 from bayespoint import VersionSpace
-from bayespoint.budget import Budget
-from bayespoint.inference import sample_billiard, sample_flipper, sample_jmlr_billiard
-from bayespoint.starts import perceptron_start
-from bayespoint.straight import Span, chord_weights
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint._support.budget import Budget
+from bayespoint.inference import sample_billiard
+from bayespoint.inference.billiard.starts import perceptron_start
+from bayespoint.papers import sample_flipper, sample_jmlr_billiard
+from bayespoint.papers.straight import Span, chord_weights
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 SAMPLERS = {"jmlr": sample_jmlr_billiard, "flipper": sample_flipper}
 LENGTH = {"jmlr": "max_bounces", "flipper": "n_bounces"}

@@ -29,7 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thresholds import FALSE_ALARM_RATE
 
 from bayespoint.displays import RiskCoverageDisplay
-from bayespoint.rejection import (
+from bayespoint.estimators.rejection import (
     RejectingClassifier,
     _binomial_upper_bound,
     _threshold_for_risk,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bayespoint import reproduction
 from bayespoint.cli import reproduce
 from bayespoint.cli.app import app
 from bayespoint.displays.style import pyplot
-from bayespoint.reproduction import folder
-from bayespoint.reproduction.item import BY_CONSTRUCTION, Claim, Quantity, Run, overall
+from bayespoint.papers import reproduction
+from bayespoint.papers.reproduction import folder
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, Claim, Quantity, Run, overall
 
 DOCS = Path(__file__).parents[1] / "docs" / "reproduction"
 

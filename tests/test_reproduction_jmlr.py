@@ -9,9 +9,10 @@ from scipy.special import ndtr
 from scipy.stats import ttest_rel
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayespoint import VersionSpace, datasets
+from bayespoint import VersionSpace
 from bayespoint.displays.geometry import unit
-from bayespoint.reproduction import (
+from bayespoint.papers import datasets
+from bayespoint.papers.reproduction import (
     folder,
     jmlr_figure_2,
     jmlr_figure_5,
@@ -22,7 +23,7 @@ from bayespoint.reproduction import (
     tools,
     toys,
 )
-from bayespoint.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
 
 
 def drawn(item, data, path):

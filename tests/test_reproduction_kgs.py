@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from bayespoint.reproduction import folder, kgs_figure_1, kgs_figure_3, kgs_figure_4, noisy_sphere
-from bayespoint.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.papers.reproduction import (
+    folder,
+    kgs_figure_1,
+    kgs_figure_3,
+    kgs_figure_4,
+    noisy_sphere,
+)
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
 
 
 def verdicts(rows):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, kstest
 
-from bayespoint import VersionSpace, datasets, inference
-from bayespoint.reproduction import (
+from bayespoint import VersionSpace, inference
+from bayespoint.papers import datasets
+from bayespoint.papers.reproduction import (
     digits,
     jmlr_figure_9,
     jmlr_figure_10,
@@ -17,8 +18,8 @@ from bayespoint.reproduction import (
     lsb_figure_2,
     lsb_question,
 )
-from bayespoint.reproduction.folder import _plain, draw_item
-from bayespoint.reproduction.item import BETTER, NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.papers.reproduction.folder import _plain, draw_item
+from bayespoint.papers.reproduction.item import BETTER, NOT_REPRODUCED, REPRODUCED, Run
 
 TABLE = np.array(digits.MNIST_TABLE)
 

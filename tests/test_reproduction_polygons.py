@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from bayespoint.reproduction import (
+from bayespoint.papers.reproduction import (
     folder,
     polygons,
     rm_figure_18_1,
@@ -14,7 +14,7 @@ from bayespoint.reproduction import (
     rm_figure_18_3,
     rm_figure_18_4,
 )
-from bayespoint.reproduction.item import NOT_REPRODUCED, REPRODUCED, Run, overall
+from bayespoint.papers.reproduction.item import NOT_REPRODUCED, REPRODUCED, Run, overall
 
 RECTANGLE = np.array([[1.0, 2.0], [5.0, 2.0], [5.0, 3.0], [1.0, 3.0]])
 MIDDLE = np.array([3.0, 2.5])

@@ -5,8 +5,10 @@ import os
 import numpy as np
 import pytest
 
-from bayespoint import datasets, inference, starts
-from bayespoint.reproduction import (
+from bayespoint import papers
+from bayespoint.inference import starts
+from bayespoint.papers import datasets
+from bayespoint.papers.reproduction import (
     folder,
     rm_breast_cancer,
     rm_figure_18_11,
@@ -16,7 +18,7 @@ from bayespoint.reproduction import (
     rm_table_18_1,
     teachers,
 )
-from bayespoint.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED, Run
 
 # Section 10 of the mathematics: errors of the Bayes point, to four digits.
 BAYES_ERRORS = {1: 0.2544, 2: 0.1745, 3: 0.1299, 5: 0.0839, 10: 0.0436, 20: 0.0220}
@@ -189,7 +191,7 @@ def test_shell_without_errors_as_published_is_the_flipper():
     (margin, flipper, published, ours, _), cell = rm_figure_18_13.width_run(4.0, 300, 2000, [3, 4])
     space, cross, y = rm_kernel.with_bias(rm_kernel.sonar_angle(), 4.0)
     start = starts.direct_start(space, random_state=0).coef
-    post = inference.sample_flipper(space, 1, n_bounces=300, bias=1.0, start=start, random_state=3)
+    post = papers.sample_flipper(space, 1, n_bounces=300, bias=1.0, start=start, random_state=3)
     np.testing.assert_array_equal(flipper, rm_kernel.wrong(cross, y, post.bayes_point()))
     assert published.sum() <= flipper.sum()
     assert ours.sum() < 30

@@ -14,12 +14,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayespoint import BayesPointClassifier, VersionSpace, calibration, selection, settling
-from bayespoint.decisions import combine_votes, fit_steepness, sharpen
-from bayespoint.gaussian_sites import Likelihood, held_out_scores, propagate
+from bayespoint import BayesPointClassifier, VersionSpace
+from bayespoint.estimators import calibration, selection, settling
+from bayespoint.estimators.selection import (
+    PRIORS,
+    Settings,
+    choose,
+    choose_by_errors,
+    choose_held_out,
+)
 from bayespoint.inference import expectation_propagation
-from bayespoint.kernels import Kernel, scale_gamma
-from bayespoint.selection import PRIORS, Settings, choose, choose_by_errors, choose_held_out
+from bayespoint.inference.ep.sites import Likelihood, held_out_scores, propagate
+from bayespoint.space.decisions import combine_votes, fit_steepness, sharpen
+from bayespoint.space.kernels import Kernel, scale_gamma
 
 # Sites are followed to here where numbers are compared, and two ways to them agree to this.
 PRECISE, SAME = 1e-9, 1e-6
@@ -540,7 +547,7 @@ def test_ctrl_c_while_perceptrons_are_tried(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return original(*arguments, **options)
 
-    monkeypatch.setattr("bayespoint.classifier.out_of_fold", interrupted)
+    monkeypatch.setattr("bayespoint.estimators.classifier.out_of_fold", interrupted)
     clf = classifier(inference="perceptron", gamma="held-out", softness="held-out")
     with pytest.raises(KeyboardInterrupt), pytest.warns(ConvergenceWarning):
         clf.fit(X, y)

@@ -8,19 +8,19 @@ from test_perceptron import make_problem, rows_space
 from thresholds import compare_means
 
 from bayespoint import VersionSpace
-from bayespoint.budget import Budget
-from bayespoint.chains import starts_of
-from bayespoint.decisions import label_odds
-from bayespoint.factor import Factor, factorise
-from bayespoint.starts import (
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import open_threads
+from bayespoint.inference.billiard.chains import starts_of
+from bayespoint.inference.billiard.starts import (
     SPREADS,
     direct_starts,
     perceptron_vector,
     random_start,
     start_rng,
 )
-from bayespoint.threads import open_threads
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint.space.decisions import label_odds
+from bayespoint.space.factor import Factor, factorise
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
 @pytest.fixture(autouse=True, scope="module")

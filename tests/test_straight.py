@@ -14,7 +14,7 @@ from version_spaces import (
 )
 
 from bayespoint import VersionSpace
-from bayespoint.straight import (
+from bayespoint.papers.straight import (
     FLAT,
     ArcSum,
     ChordSum,

@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from bayespoint.tables import Table, TableError, printable, read_table, safe_cell, write_csv
-from bayespoint.tables import text as text_module
+from bayespoint.io.tables import Table, TableError, printable, read_table, safe_cell, write_csv
+from bayespoint.io.tables import text as text_module
 
 
 def read(folder, data, name="data.csv", **options):

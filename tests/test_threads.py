@@ -7,7 +7,7 @@ import time
 import pytest
 from threadpoolctl import threadpool_info
 
-from bayespoint.threads import open_threads
+from bayespoint._support.threads import open_threads
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_after():

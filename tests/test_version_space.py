@@ -13,10 +13,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import bayespoint
 from bayespoint import VersionSpace
-from bayespoint.gram import GramRows
-from bayespoint.kernels import Kernel
-from bayespoint.threads import open_threads
-from bayespoint.version_space import EmptyVersionSpaceError
+from bayespoint._support.threads import open_threads
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.rows import GramRows
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
 def separable(X, y, subset=slice(None)):

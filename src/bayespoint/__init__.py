@@ -1,12 +1,13 @@
 """Bayes point machines: kernel classifiers that average over all consistent hyperplanes."""
 
-from bayespoint import evidence, inference, onion
-from bayespoint.classifier import BayesPointClassifier
+from bayespoint import evidence, inference
 from bayespoint.displays import RiskCoverageDisplay
-from bayespoint.onion_classifier import OnionClassifier
-from bayespoint.posterior import Posterior
-from bayespoint.rejection import RejectingClassifier, aurc, risk_coverage_curve
-from bayespoint.version_space import EmptyVersionSpaceError, VersionSpace
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.rejection import RejectingClassifier, aurc, risk_coverage_curve
+from bayespoint.inference import onion
+from bayespoint.space.posterior import Posterior
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace
 
 __all__ = [
     "BayesPointClassifier",

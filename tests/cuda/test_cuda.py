@@ -21,7 +21,11 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from bayespoint import BayesPointClassifier
-from bayespoint._kernels import (
+from bayespoint._support.devices import DeviceError, free_bytes
+from bayespoint.gpu import placing, sites
+from bayespoint.gpu import rows as gpu_gram
+from bayespoint.gpu.inputs import STAGED_BYTES, DeviceData, to_device
+from bayespoint.gpu.loops import (
     billiard_torch,
     billiard_triton,
     kernel_torch,
@@ -29,14 +33,10 @@ from bayespoint._kernels import (
     perceptron_torch,
     perceptron_triton,
 )
-from bayespoint.devices import DeviceError, free_bytes
-from bayespoint.gpu import gram as gpu_gram
-from bayespoint.gpu import placing, sites
-from bayespoint.gpu.gram import exact_products, on_tensor_cores, prepare, values
 from bayespoint.gpu.placing import PlacedRows, fit_layout, laid_out
-from bayespoint.gpu.points import STAGED_BYTES, DeviceData, to_device
-from bayespoint.kernels import Kernel
-from bayespoint.points import row_hashes
+from bayespoint.gpu.rows import exact_products, on_tensor_cores, prepare, values
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.merging import row_hashes
 
 pytestmark = pytest.mark.cuda
 
@@ -706,7 +706,7 @@ def test_inference_on_the_gpu():
 
 
 def test_the_link_beside_the_draws(monkeypatch):
-    from bayespoint import calibration, classifier
+    from bayespoint.estimators import calibration, classifier
 
     for module in (calibration, classifier):
         monkeypatch.setattr(module, "LINK_POINTS", 500)

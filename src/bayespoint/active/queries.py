@@ -7,11 +7,12 @@ from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.classifier import BayesPointClassifier
-from bayespoint.points import merge_duplicates
-from bayespoint.prediction import VOTE_BLOCK
-from bayespoint.rejection import unwrapped
-from bayespoint.validation import canonical, check_positive_integer, check_seed
+from bayespoint._support.checks import check_positive_integer, check_seed
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.prediction import VOTE_BLOCK
+from bayespoint.estimators.rejection import unwrapped
+from bayespoint.space.inputs import canonical
+from bayespoint.space.merging import merge_duplicates
 
 STRATEGIES = ("entropy", "bald")
 

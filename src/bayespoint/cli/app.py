@@ -8,7 +8,7 @@ import typer
 
 from bayespoint import __version__
 from bayespoint.cli.settings import Inference, Settings
-from bayespoint.tables import FORMATS
+from bayespoint.io.tables import FORMATS
 
 app = typer.Typer(
     help="Bayes point machines: kernel classifiers that know when they do not know.",

@@ -15,8 +15,8 @@ from bayespoint.cli.output import Output, counted, exit_codes, in_options
 from bayespoint.cli.report.measures import brier_score, log_score
 from bayespoint.cli.settings import check_folds, make_classifier
 from bayespoint.cli.tracking import tracked
-from bayespoint.encoder import TableEncoder
-from bayespoint.tables import TableError, printable
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.tables import TableError, printable
 
 # What is measured: how it is written, and in words.
 MEASURES = {

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
-from bayespoint.rejection import confidence_of
+from bayespoint.estimators.rejection import confidence_of
 
 # Rows decided at once: their features and kernel values stay below 100 MB for most tables.
 BLOCK_ROWS = 4096

@@ -15,7 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, RiskCoverageDisplay
-from bayespoint.rejection import confidence_of
+from bayespoint.estimators.rejection import confidence_of
 
 FOLDS = 5
 REJECTED = np.arange(0, 11) / 100

@@ -10,8 +10,8 @@ from bayespoint.cli.evaluate import facts_of
 from bayespoint.cli.inputs import load_model, shown_name
 from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
 from bayespoint.cli.verdicts import BAD, FINE, WATCH, verdicts_on
-from bayespoint.model_file.files import replacing
-from bayespoint.tables import printable
+from bayespoint.io.model_file.files import replacing
+from bayespoint.io.tables import printable
 
 # Machines drawn: those of the worst R-hat, or the first; each needs some 4 inches.
 SHOWN_MACHINES = 8

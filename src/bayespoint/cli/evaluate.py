@@ -20,8 +20,8 @@ from bayespoint.cli.report import Evaluated, measure, write_report
 from bayespoint.cli.report.page import counted_rows, doubtful, percent
 from bayespoint.cli.tracking import tracked
 from bayespoint.cli.train import trained_facts
-from bayespoint.tables import TableError, printable
-from bayespoint.tables.table import listed
+from bayespoint.io.tables import TableError, printable
+from bayespoint.io.tables.table import listed
 
 # Classes listed on the terminal.
 SHOWN_CLASSES = 12

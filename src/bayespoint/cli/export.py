@@ -6,10 +6,10 @@ from pathlib import Path
 from bayespoint.cli.deciding import base_of
 from bayespoint.cli.inputs import load_model
 from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
-from bayespoint.encoder import Number
-from bayespoint.model_file import ModelFileError
-from bayespoint.model_file.files import replacing
-from bayespoint.tables import printable
+from bayespoint.io.encoder import Number
+from bayespoint.io.model_file import ModelFileError
+from bayespoint.io.model_file.files import replacing
+from bayespoint.io.tables import printable
 
 # Inputs of a graph that are listed.
 SHOWN_INPUTS = 12
@@ -63,7 +63,7 @@ def _missing(error, output):
 
 def _onnx(found):
     """Bytes of the graph, encoder included, and what to know about it."""
-    from bayespoint.onnx import to_onnx
+    from bayespoint.io.onnx import to_onnx
 
     graph = to_onnx(found.classifier, encoder=found.encoder)
     facts = []

@@ -1,8 +1,8 @@
 """``bayespoint info``: what a model file holds."""
 
 from bayespoint.cli.output import Output, exit_codes
-from bayespoint.model_file import describe
-from bayespoint.tables import printable
+from bayespoint.io.model_file import describe
+from bayespoint.io.tables import printable
 
 # Classes, names and notes that are listed.
 SHOWN_ITEMS = 12

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from bayespoint.cli.output import UsageError, counted
-from bayespoint.model_file import ModelFileError, load
-from bayespoint.tables import Table, TableError, parse_number, printable, read_table
-from bayespoint.tables.table import MissingPackageError, listed
+from bayespoint.io.model_file import ModelFileError, load
+from bayespoint.io.tables import Table, TableError, parse_number, printable, read_table
+from bayespoint.io.tables.table import MissingPackageError, listed
 
 # One machine is trained for each class, and each needs rows: more are names, not classes.
 MAX_CLASSES = 100

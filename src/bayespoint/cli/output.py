@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bayespoint.devices import DeviceError
-from bayespoint.model_file import ModelFileError
-from bayespoint.tables import TableError, printable
+from bayespoint._support.devices import DeviceError
+from bayespoint.io.model_file import ModelFileError
+from bayespoint.io.tables import TableError, printable
 
 BAD_DATA, BAD_USAGE, INTERRUPTED = 1, 2, 130
 # Characters of a warning from a library that are shown.

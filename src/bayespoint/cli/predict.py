@@ -17,8 +17,8 @@ from bayespoint.cli.output import (
     exit_codes,
     naming_output,
 )
-from bayespoint.model_file.files import replacing
-from bayespoint.tables import printable, write_csv
+from bayespoint.io.model_file.files import replacing
+from bayespoint.io.tables import printable, write_csv
 
 
 def run_predict(

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bayespoint import reproduction
-from bayespoint.reproduction import folder as folders
-from bayespoint.reproduction.item import BETTER, BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED
+from bayespoint.papers import reproduction
+from bayespoint.papers.reproduction import folder as folders
+from bayespoint.papers.reproduction.item import BETTER, BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED
 
 STYLES = {REPRODUCED: "green", BETTER: "cyan", NOT_REPRODUCED: "red", BY_CONSTRUCTION: "dim"}
 

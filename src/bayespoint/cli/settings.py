@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.output import UsageError, counted, in_options
-from bayespoint.tables import TableError, printable
-from bayespoint.validation import check_parameters
+from bayespoint.estimators.parameters import check_parameters
+from bayespoint.io.tables import TableError, printable
 
 # Folds whose held-out rows set the threshold of rejection, as RejectingClassifier has them.
 FOLDS = 5

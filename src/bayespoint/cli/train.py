@@ -19,9 +19,9 @@ from bayespoint.cli.output import (
     in_options,
 )
 from bayespoint.cli.settings import FOLDS, check_folds, make_classifier
-from bayespoint.encoder import TableEncoder
-from bayespoint.model_file import save
-from bayespoint.tables import TableError, printable
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.model_file import save
+from bayespoint.io.tables import TableError, printable
 
 METHOD_NAMES = {
     "ep": "expectation propagation",

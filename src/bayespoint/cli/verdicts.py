@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bayespoint.chains import UNMIXED
-from bayespoint.tables import printable
+from bayespoint.inference.billiard.chains import UNMIXED
+from bayespoint.io.tables import printable
 
 FINE, WATCH, BAD = "fine", "watch", "bad"
 

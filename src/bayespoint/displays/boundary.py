@@ -4,11 +4,11 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.classifier import BayesPointClassifier
+from bayespoint._support.checks import check_positive_integer, check_seed
 from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.posterior import dense
-from bayespoint.rejection import unwrapped
-from bayespoint.validation import check_positive_integer, check_seed
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.rejection import unwrapped
+from bayespoint.space.posterior import dense
 
 # Room around the points, as a share of their range.
 MARGIN = 0.1

@@ -7,10 +7,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from bayespoint.classifier import BayesPointClassifier
+from bayespoint._support.checks import check_number, warn
 from bayespoint.displays.style import LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.onion_classifier import OnionClassifier
-from bayespoint.validation import check_number, warn
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.onion import OnionClassifier
 
 KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly")
 

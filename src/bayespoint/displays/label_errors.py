@@ -4,11 +4,11 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.classifier import BayesPointClassifier
+from bayespoint._support.checks import check_positive_integer
 from bayespoint.displays.style import LABEL_SIZE, SKY, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.posterior import dense
-from bayespoint.rejection import unwrapped
-from bayespoint.validation import check_positive_integer
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.rejection import unwrapped
+from bayespoint.space.posterior import dense
 
 # Inches a bar, without and with images, and around all bars.
 BAR_INCHES = (0.36, 0.6)

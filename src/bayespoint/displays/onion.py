@@ -4,9 +4,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint.displays.style import LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.onion import Onion
-from bayespoint.onion_classifier import OnionClassifier
-from bayespoint.rejection import unwrapped
+from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.rejection import unwrapped
+from bayespoint.inference.onion import Onion
 
 # From light to dark with the errors, in one hue that all eyes order alike.
 COLOUR_MAP = "Blues"

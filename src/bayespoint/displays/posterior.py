@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from bayespoint._support.checks import check_number
 from bayespoint.displays.sphere import Sphere, draw_sphere
 from bayespoint.displays.style import pyplot
 from bayespoint.displays.trace import draw_trace, inches, lanes, summaries
-from bayespoint.posterior import Posterior
-from bayespoint.validation import check_number
+from bayespoint.space.posterior import Posterior
 
 
 class PosteriorDisplay:

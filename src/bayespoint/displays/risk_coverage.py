@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint.displays.style import COLOURS, DASHES, LABEL_SIZE, TEXT_SIZE, pyplot
-from bayespoint.rejection import (
+from bayespoint.estimators.rejection import (
     RejectingClassifier,
     aurc,
     confidence_of,

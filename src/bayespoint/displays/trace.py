@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import hypergeom
 
-from bayespoint import diagnostics
+from bayespoint._support import diagnostics
 from bayespoint.displays.style import COLOURS, LABEL_SIZE, TEXT_SIZE
 
 # Bars of a rank histogram: at most so many, each with at least so many draws expected in it.

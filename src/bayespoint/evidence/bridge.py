@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespoint.billiards import TRAVEL, Balls, Table
-from bayespoint.chains import pass_rates
-from bayespoint.starts import random_start, start_rng
+from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table
+from bayespoint.inference.billiard.chains import pass_rates
+from bayespoint.inference.billiard.starts import random_start, start_rng
 
 # Levels are so many standard deviations of the number of errors apart, in units of log-odds: about
 # half of all changes of places are then accepted.

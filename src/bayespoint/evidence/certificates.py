@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr, stdtrit
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespoint.validation import check_number, check_positive_integer, warn
+from bayespoint._support.checks import check_number, check_positive_integer, warn
 
 # Share of delta spent on the sampling error of what the bound is computed from.
 SAMPLING_SHARE = 0.01

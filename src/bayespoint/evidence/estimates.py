@@ -6,26 +6,26 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespoint.budget import Budget
-from bayespoint.decisions import label_odds
-from bayespoint.evidence.bridge import draw_ladders, log_normalisers
-from bayespoint.evidence.certificates import certify
-from bayespoint.evidence.tilting import log_orthant_batches
-from bayespoint.factor import factorise
-from bayespoint.gram import all_rows
-from bayespoint.inference.expectation_propagation import expectation_propagation
-from bayespoint.threads import open_threads
-from bayespoint.validation import (
+from bayespoint._support.budget import Budget
+from bayespoint._support.checks import (
     check_jobs,
     check_label_noise,
-    check_number,
     check_positive_integer,
     check_seed,
+    check_time,
     check_verbose,
     entropy_of,
     warn,
 )
-from bayespoint.version_space import EmptyVersionSpaceError, check_space
+from bayespoint._support.threads import open_threads
+from bayespoint.evidence.bridge import draw_ladders, log_normalisers
+from bayespoint.evidence.certificates import certify
+from bayespoint.evidence.tilting import log_orthant_batches
+from bayespoint.inference.ep.propagation import expectation_propagation
+from bayespoint.space.decisions import label_odds
+from bayespoint.space.factor import factorise
+from bayespoint.space.rows import all_rows
+from bayespoint.space.version_space import EmptyVersionSpaceError, check_space
 
 METHODS = ("sampling", "bridge", "tilting", "ep")
 
@@ -123,7 +123,7 @@ def log_evidence(
         (with its softness) of full rank. "bridge": the noisy billiard on a ladder of rates from
         1/2 to those wanted. "sampling": tilting where it can be, else bridges.
         "ep": expectation propagation, fast and without a sampling error, but biased; see
-        `bayespoint.inference.expectation_propagation`.
+        `bayespoint.inference.ep.propagation`.
     n_draws : int, optional
         For "tilting" draws of all runs together, by default 50,000; for "bridge" draws on each
         level of each run, by default 1,000.
@@ -195,8 +195,7 @@ def _check_arguments(method, n_draws, n_runs, max_time, n_jobs, random_state, ve
     check_positive_integer("n_runs", n_runs)
     if n_runs < 2:
         raise ValueError("n_runs must be at least 2, or there is no standard error; got 1.")
-    if max_time is not None:
-        check_number("max_time", max_time, above=0)
+    check_time(max_time)
     check_jobs(n_jobs)
     check_seed(random_state)
     check_verbose(verbose)

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import torch
 
-from bayespoint._kernels.billiard_torch import BOUNCES, CURSOR_SIZE, EVENTS, OVER, PASSES, RANDOM
-from bayespoint.billiards import MAX_RESTARTS
-from bayespoint.gpu.gram import loops
+from bayespoint.gpu.loops.billiard_torch import BOUNCES, CURSOR_SIZE, EVENTS, OVER, PASSES, RANDOM
+from bayespoint.gpu.rows import loops
+from bayespoint.inference.billiard.balls import MAX_RESTARTS
 
 # Numbers read and written by a block between two returns to Python, some 50 ms.
 EVENT_WORK = 5e8

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from bayespoint.devices import free_bytes
-from bayespoint.factor import RANK_TOLERANCE, RANK_ULPS, Factor
-from bayespoint.gpu.gram import exact_products, too_large
+from bayespoint._support.devices import free_bytes
+from bayespoint.gpu.rows import exact_products, too_large
+from bayespoint.space.factor import RANK_TOLERANCE, RANK_ULPS, Factor
 
 # Columns of the inverse that are held together.
 COLUMNS = 2048

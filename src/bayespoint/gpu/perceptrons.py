@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from bayespoint._kernels.perceptron_loop import CONVERGED, PAUSED
-from bayespoint._kernels.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
-from bayespoint.devices import free_bytes
-from bayespoint.gpu.gram import loops
+from bayespoint._loops.perceptron import CONVERGED, PAUSED
+from bayespoint._support.devices import free_bytes
+from bayespoint.gpu.loops.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
+from bayespoint.gpu.rows import loops
 
 # Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
 UPDATE_WORK = 2e8

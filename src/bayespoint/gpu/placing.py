@@ -9,16 +9,16 @@ import scipy.sparse as sp
 import torch
 from sklearn.utils.validation import assert_all_finite
 
-from bayespoint.devices import DeviceError, check_room, free_bytes, is_tensor
+from bayespoint._support.devices import DeviceError, check_room, free_bytes, is_tensor
 from bayespoint.gpu.billiards import DeviceBalls, n_chains
 from bayespoint.gpu.factor import DeviceFactor
-from bayespoint.gpu.gram import STORE_SHARE, DevicePoints, DeviceRows, apply_kernel, prepare
+from bayespoint.gpu.inputs import DeviceData, shared, to_device
 from bayespoint.gpu.perceptrons import RUNS_IN_FLIGHT, DeviceWave
-from bayespoint.gpu.points import DeviceData, shared, to_device
+from bayespoint.gpu.rows import STORE_SHARE, DevicePoints, DeviceRows, apply_kernel, prepare
 from bayespoint.gpu.sites import DeviceBlocks
-from bayespoint.gram import CAUCHY_SCHWARZ_SLACK, FullRows, all_rows, no_inner_products
-from bayespoint.kernels import BLOCK_ROWS, DISTANCE_TOLERANCE, Points
-from bayespoint.version_space import VersionSpace
+from bayespoint.space.kernels import BLOCK_ROWS, DISTANCE_TOLERANCE, Points
+from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, FullRows, all_rows, no_inner_products
+from bayespoint.space.version_space import VersionSpace
 
 # A given Gram matrix is on the device as it came, normalised, and transposed for a moment.
 GRAM_COPIES = 3

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from bayespoint.devices import check_room
-from bayespoint.gaussian_sites import Block
+from bayespoint._support.devices import check_room
+from bayespoint.inference.ep.sites import Block
 
 # Matrices that sweeps hold beside one factor a machine: K, the factor of the sites before and of
 # those now, and what the inverse is solved from and with.

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayespoint.cli.report.measures import binary_scores
-from bayespoint.rejection import risk_coverage_curve
+from bayespoint.estimators.rejection import risk_coverage_curve
 
 # Size and margins of a picture, for text of 14 units: 11 points at least on a phone.
 WIDTH, HEIGHT, LOW_HEIGHT = 440, 320, 150

@@ -12,7 +12,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from bayespoint.rejection import aurc, risk_coverage_curve
+from bayespoint.estimators.rejection import aurc, risk_coverage_curve
 
 # Of all intervals; Clopper and Pearson's, which cover at least as often as they say.
 LEVEL = 0.95

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bayespoint import __version__
 from bayespoint.cli.report import charts
 from bayespoint.cli.report.measures import N_BINS
-from bayespoint.model_file.files import replacing
-from bayespoint.tables import number_text, printable
+from bayespoint.io.model_file.files import replacing
+from bayespoint.io.tables import number_text, printable
 
 # Rows of the file that are shown: the least sure, and mistakes made most surely.
 DOUBTFUL_ROWS, SURE_MISTAKES = 20, 5

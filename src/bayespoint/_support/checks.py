@@ -1,0 +1,120 @@
+"""Checks of arguments, shared by all rooms: one precise message each, with the remedy."""
+
+import sys
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+
+def warn(message, category=UserWarning):
+    """Warn at the line outside this package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("bayespoint."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def is_number(value, least=None, above=None):
+    """Whether a value is a finite number, no truth value, within bounds."""
+    if isinstance(value, bool | np.complexfloating):
+        return False
+    if not isinstance(value, int | float | np.number):
+        return False
+    return bool(
+        np.isfinite(value)
+        and (least is None or value >= least)
+        and (above is None or value > above)
+    )
+
+
+def check_number(name, value, least=None, above=None):
+    """Refuse what is not a finite number within a bound."""
+    if not is_number(value, least, above):
+        bound = f">= {least}" if least is not None else f"> {above}"
+        raise ValueError(f"{name} must be a finite number {bound}; got {value!r}.")
+
+
+def check_positive_integer(name, value):
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")
+
+
+def check_natural_number(name, value):
+    """Refuse what is not a whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be a whole number >= 0; got {value!r}.")
+
+
+def check_choice(name, value, choices):
+    """Refuse what is none of some words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}; got {value!r}.")
+
+
+def check_time(max_time):
+    """Refuse what is neither None nor a number of seconds above 0."""
+    if max_time is not None:
+        check_number("max_time", max_time, above=0)
+
+
+def check_verbose(verbose):
+    """Refuse what is neither True, False nor a whole number of at least 0."""
+    check_natural_number("verbose", int(verbose) if isinstance(verbose, bool) else verbose)
+
+
+def check_jobs(n_jobs):
+    """Refuse what joblib does not take as a number of jobs."""
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
+
+
+def check_seed(random_state):
+    """Refuse what scikit-learn does not take as random_state."""
+    try:
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be None, a whole number from 0 to 2**32 - 1 or a RandomState; "
+            f"got {random_state!r}."
+        ) from error
+
+
+def entropy_of(random_state):
+    """Integer that seeds all draws of a fit, from what scikit-learn takes as random_state."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def check_label_noise(label_noise, n_points):
+    """Return a rate a point from one rate or one a point."""
+    if isinstance(label_noise, Mapping):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got a dict, which "
+            f"only the classifier takes."
+        )
+    try:
+        noise = np.asarray(label_noise)
+    except ValueError as error:
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got rows of "
+            f"different lengths."
+        ) from error
+    if noise.dtype.kind not in "iuf" or not np.all((noise >= 0) & (noise < 0.5)):
+        raise ValueError(f"label_noise must lie in [0, 0.5); got {label_noise!r}.")
+    if noise.shape not in ((), (n_points,)):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of {n_points} points; got shape "
+            f"{noise.shape}."
+        )
+    return np.broadcast_to(noise.astype(np.float64), n_points).copy()
+
+
+def shown_places(mask, names=None, most=5):
+    """First few indices (or names) where a mask holds, for messages."""
+    index = np.flatnonzero(mask)
+    shown = index[:most] if names is None else np.asarray(names)[index[:most]]
+    return f"{shown.tolist()}" + (f" and {len(index) - most} more" if len(index) > most else "")

@@ -1,0 +1,121 @@
+"""Fewer support points for the same decisions."""
+
+import numpy as np
+import scipy.linalg
+
+from bayespoint.space.rows import apply_kernel, kernel_rows
+
+# Points added between two looks at the residual.
+BLOCK = 32
+
+# A candidate whose squared distance to the span is below this share adds nothing but rounding.
+# For single-precision models it is larger: coefficients must stay small beside its rounding.
+INDEPENDENCE_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
+
+
+def compress_machines(kernel, points, coef, tol, *, cache_bytes, threads):
+    """Approximate w_c = sum_j coef[c, j] phi(x_j) by fewer points, within ``tol``.
+
+    Greedy projection: the points at which the residuals are largest join the basis, block by
+    block, by an incomplete Cholesky factor L of the Gram matrix. ||w_c - w'_c|| <= tol bounds
+    the change of the output at every point of unit length.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    points : Points
+        The support points.
+    coef : ndarray of shape (n_machines, n_points)
+    tol : float
+    cache_bytes : int
+        Memory for the factor.
+    threads : Threads
+
+    Returns
+    -------
+    kept : ndarray of int
+    coef : ndarray of shape (n_machines, len(kept))
+    """
+    tolerance = INDEPENDENCE_TOLERANCE[points.X.dtype]
+    points = points.astype(np.float64)
+    outputs = apply_kernel(kernel, points, points, coef.T, threads)
+    residual = outputs.copy()
+    left = np.einsum("cj,jc->c", coef, outputs)  # squared length of each residual
+    distance = points.length**2  # squared distance of each point to the span
+    floor = tolerance * distance
+    factor = _Factor(len(points), cache_bytes)
+    while np.any(left > tol**2):
+        gain = np.where(distance > floor, np.sum(residual**2, axis=1), 0.0)
+        gain /= np.maximum(distance, floor)
+        chosen = np.argsort(-gain, kind="stable")[:BLOCK]
+        chosen = chosen[gain[chosen] > 0]
+        if not len(chosen):
+            break
+        rows = kernel_rows(kernel, points, chosen, threads)
+        new, chosen = factor.next_columns(rows, chosen, floor)
+        amount = scipy.linalg.solve_triangular(new[chosen], residual[chosen], lower=True)
+        residual -= new @ amount
+        left -= np.sum(amount**2, axis=0)
+        distance -= np.sum(new**2, axis=1)
+        distance[factor.kept] = 0.0
+    return _project(kernel, points, coef, outputs, factor, tol, threads)
+
+
+class _Factor:
+    """Incomplete Cholesky factor L, K ≈ L Lᵀ, that grows by columns."""
+
+    def __init__(self, n_points, cache_bytes):
+        self._buffer = np.empty((n_points, 4 * BLOCK), order="F")
+        self._most = cache_bytes // (8 * n_points)
+        self.kept = np.empty(0, dtype=np.int64)
+
+    @property
+    def columns(self):
+        """The columns so far."""
+        return self._buffer[:, : len(self.kept)]
+
+    def next_columns(self, rows, chosen, floor):
+        """Append the columns of the chosen points, given their kernel rows.
+
+        Points that depend on earlier ones are left out. Returns the columns and their points.
+        """
+        columns = rows.T - self.columns @ self.columns[chosen].T
+        new = np.empty((len(columns), 0))
+        independent = []
+        for k, j in enumerate(chosen):
+            column = columns[:, k] - new @ new[j]
+            if column[j] > floor[j]:
+                new = np.column_stack([new, column / np.sqrt(column[j])])
+                independent.append(j)
+        self._append(new, np.array(independent, dtype=np.int64))
+        return new, np.array(independent, dtype=np.int64)
+
+    def _append(self, new, points):
+        start, stop = len(self.kept), len(self.kept) + len(points)
+        if stop > self._most:
+            raise ValueError(
+                f"compress needs more than cache_size for a factor of {stop} × "
+                f"{len(new)} numbers: raise cache_size or tol."
+            )
+        if stop > self._buffer.shape[1]:
+            grown = np.empty((len(new), max(stop, min(2 * start, self._most))), order="F")
+            grown[:, :start] = self.columns
+            self._buffer = grown
+        self._buffer[:, start:stop] = new
+        self.kept = np.append(self.kept, points)
+
+
+def _project(kernel, points, coef, outputs, factor, tol, threads):
+    """Coefficients of the projections, and proof that they are near enough."""
+    kept = factor.kept
+    corner = factor.columns[kept]
+    projected = scipy.linalg.solve_triangular(corner, outputs[kept], lower=True)
+    small = scipy.linalg.solve_triangular(corner.T, projected, lower=False).T
+    difference = coef.copy()
+    difference[:, kept] -= small
+    change = apply_kernel(kernel, points, points, difference.T, threads)
+    squared = np.einsum("cj,jc->c", difference, change)
+    if np.any(squared > tol**2) or len(kept) >= len(points):
+        return np.arange(len(points)), coef
+    order = np.argsort(kept)
+    return kept[order], small[:, order]

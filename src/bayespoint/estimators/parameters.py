@@ -1,0 +1,184 @@
+"""Checks of the parameters of estimators, and what they mean for given classes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bayespoint._support.checks import (
+    check_choice,
+    check_jobs,
+    check_number,
+    check_positive_integer,
+    check_seed,
+    check_time,
+    check_verbose,
+    is_number,
+)
+from bayespoint._support.devices import DEVICES
+from bayespoint.space.kernels import KERNELS
+
+# Values of settings that are chosen from the training data: by the evidence, by labels held out.
+EVIDENCE = "evidence"
+HELD_OUT = "held-out"
+
+
+class NotAvailableError(NotImplementedError, ValueError):
+    """The value is part of the interface but not of this version."""
+
+
+_LATER = {
+    "gamma": ("evidence-ard",),
+}
+
+
+def check_parameters(params):
+    """Check the parameters of a `BayesPointClassifier` that do not depend on the data."""
+    for name, values in _LATER.items():
+        value = params[name]
+        if isinstance(value, str) and value in values:
+            raise NotAvailableError(
+                f"{name}={value!r} is not available in this version of bayespoint; "
+                f"use {_instead(name)}."
+            )
+    kernel = params["kernel"]
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
+        raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
+    gamma = params["gamma"]
+    known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT)
+    if not known and not is_number(gamma, above=0):
+        raise ValueError(
+            f"gamma must be a number > 0, 'held-out', 'evidence' or 'scale' (for SVC's 'auto' give "
+            f"1 / n_features); got {gamma!r}."
+        )
+    check_choice(
+        "inference", params["inference"], ("auto", "perceptron", "billiard", "gibbs", "ep")
+    )
+    check_choice(
+        "decision", params["decision"], ("auto", "bayes_point", "vote", "calibrated", "span_vote")
+    )
+    check_choice("device", params["device"], DEVICES)
+    for name, named in (("softness", (HELD_OUT, EVIDENCE)), ("bias", ("auto", EVIDENCE))):
+        value = params[name]
+        if not (isinstance(value, str) and value in named) and not is_number(value, least=0):
+            raise ValueError(
+                f"{name} must be a finite number >= 0, {named[0]!r} or {named[1]!r}; got {value!r}."
+            )
+    for name in ("tol", "coef0"):
+        check_number(name, params[name], least=0)
+    check_number("degree", params["degree"], least=1)
+    if params["degree"] != int(params["degree"]):  # others have no real kernel
+        raise ValueError(f"degree must be a whole number; got {params['degree']!r}.")
+    check_number("cache_size", params["cache_size"], above=0)
+    for name in ("normalize_kernel", "warm_start"):
+        if not isinstance(params[name], bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    check_verbose(params["verbose"])
+    check_jobs(params["n_jobs"])
+    check_time(params["max_time"])
+    check_positive_integer("n_draws", params["n_draws"])
+    _check_label_noise(params["label_noise"], params["inference"])
+    check_seed(params["random_state"])
+
+
+def by_evidence(value):
+    """Whether a setting is to be chosen by the evidence."""
+    return isinstance(value, str) and value == EVIDENCE
+
+
+def by_held_out(value):
+    """Whether a setting is to be chosen by labels held out."""
+    return isinstance(value, str) and value == HELD_OUT
+
+
+def check_fits(value, name, dtype):
+    """Refuse a number that is infinite in the precision of the data."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.dtype(dtype).type(value)):
+            raise ValueError(
+                f"{name}={value:.3g} is too large for {dtype}: scale the features, for example "
+                f"with StandardScaler, or pass float64."
+            )
+
+
+def check_weights(sample_weight, n_samples):
+    """Return sample weights as an array; refuse negative ones and the wrong number."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight must hold numbers; got an array of {weight.dtype}.")
+    weight = weight.astype(np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_samples, float(weight))
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must hold one weight a row of X, shape ({n_samples},); "
+            f"got shape {weight.shape}."
+        )
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight must be finite and >= 0; use 0 to leave a row out.")
+    return weight
+
+
+def log_class_weights(class_weight, classes, totals):
+    """Logarithms of the class weights, from a dict, "balanced" or None."""
+    if class_weight is None:
+        return np.zeros(len(classes))
+    if not isinstance(class_weight, Mapping):
+        if not isinstance(class_weight, str) or class_weight != "balanced":
+            raise ValueError(f"class_weight must be a dict, 'balanced' or None; "
+                             f"got {class_weight!r}.")  # fmt: skip
+        return np.log(totals.sum() / (len(classes) * totals))
+    unknown = [key for key in class_weight if key not in classes.tolist()]
+    if unknown and any(c not in class_weight for c in classes.tolist()):
+        raise ValueError(
+            f"class_weight names {unknown[:5]}, which are not among the classes "
+            f"{classes[:10].tolist()}; use the labels as they stand in y."
+        )
+    weights = [class_weight.get(c, 1.0) for c in classes.tolist()]
+    if not all(is_number(weight, above=0) for weight in weights):
+        raise ValueError(f"class_weight must hold numbers > 0; got {class_weight!r}.")
+    return np.log(np.array(weights, dtype=np.float64))
+
+
+def class_noise(label_noise, classes):
+    """Rates of wrong labels of each class, from one rate, one a class in order, or a dict."""
+    if isinstance(label_noise, Mapping):
+        unknown = [key for key in label_noise if key not in classes.tolist()]
+        if unknown:
+            raise ValueError(
+                f"label_noise names {unknown[:5]}, which are not among the classes "
+                f"{classes[:10].tolist()}; use the labels as they stand in y."
+            )
+        return np.array([label_noise.get(c, 0.0) for c in classes.tolist()], dtype=np.float64)
+    rates = np.asarray(label_noise, dtype=np.float64)
+    if rates.shape not in ((), (len(classes),)):
+        raise ValueError(
+            f"label_noise must be one rate or one for each of the {len(classes)} classes in the "
+            f"order of classes_; got shape {rates.shape}."
+        )
+    return np.broadcast_to(rates, len(classes)).copy()
+
+
+def _check_label_noise(label_noise, inference):
+    given = label_noise
+    if by_evidence(label_noise):
+        label_noise = 0.1  # any rate
+    rates = list(label_noise.values()) if isinstance(label_noise, Mapping) else label_noise
+    rates = np.atleast_1d(np.array(rates, dtype=object))
+    if rates.ndim != 1 or not all(is_number(rate, least=0) and rate < 0.5 for rate in rates):
+        raise ValueError(
+            f"label_noise must be a rate in [0, 0.5), one a class, or 'evidence'; got "
+            f"{label_noise!r}."
+        )
+    if inference == "perceptron" and any(rate > 0 for rate in rates):
+        raise ValueError(
+            f"inference='perceptron' takes every label as right; got label_noise={given!r}. "
+            f"Use inference='billiard', 'ep' or 'auto', or softness > 0 instead of label_noise."
+        )
+
+
+def _instead(name):
+    return {
+        "gamma": "gamma='held-out', 'evidence', 'scale' or a number",
+    }.get(name, f"a number for {name}")

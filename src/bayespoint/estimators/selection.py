@@ -1,0 +1,345 @@
+"""Choosing width, bias, softness and label noise from the training data alone.
+
+By the evidence: the log evidence of expectation propagation, summed over the machines, and weak
+priors about where settings usually lie, are maximised by their gradient over the logarithms of the
+settings. By held-out labels: the log-probability of each label given all others, which expectation
+propagation has for nothing, with probabilities made as steep as suits them, is maximised without a
+gradient. Sites of one evaluation are the start of the next. For perceptrons, settings are compared
+by their errors on points left out.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from bayespoint.inference.ep.sites import Likelihood, evidence_slopes, held_out_scores, propagate
+from bayespoint.space.decisions import fit_steepness, label_odds
+from bayespoint.space.merging import of_each_class
+
+# Points that the evidence is computed of, at most; every class in proportion.
+EVIDENCE_POINTS = 500
+
+# Mean and standard deviation of the prior of each logarithm (that of gamma is in units of "scale"),
+# and how far from there it may go. Wide: a few labels outweigh them.
+PRIORS = {
+    "gamma": (0.0, 2.5),
+    "bias": (0.0, 2.0),
+    "softness": (np.log(0.3), 2.5),
+    "label_noise": (logit(0.02), 1.5),
+}
+FARTHEST = 4.0  # standard deviations
+MOST_NOISE = logit(0.45)
+
+# Widths looked at first, as logarithms, in units of "scale".
+FIRST_WIDTHS = (0.0, -2.0, 2.0)
+
+# Changes of outputs by a sweep that are small enough here, and when the search ends.
+SITE_TOLERANCE = 1e-2
+MAX_STEPS = 25
+GRADIENT_TOLERANCE = 0.05
+VALUE_TOLERANCE = 1e-5
+
+# Held-out labels: starts of the search (logarithms of width, in units of "scale", and of softness),
+# sides of its first simplex, and how many settings are looked at.
+# The plainest come first, in case time is short.
+HELD_OUT_STARTS = {"gamma": (0.0, -1.0, 1.0, -2.0), "softness": (0.0, np.log(0.03))}
+SIMPLEX = {"gamma": 0.7, "softness": 1.0}
+HELD_OUT_STEPS = 24
+HELD_OUT_PRECISION = 0.05
+
+# Widths (in units of "scale") and softness that perceptrons are tried with, the plainest first.
+WIDTHS = (1.0, 2.0, 4.0, 0.5, 3.0, 8.0, 0.25)
+SOFTNESS = (0.1, 1.0, 10.0)
+
+# A log-loss within this factor is near the best.
+NEAR_LOSS = 1.6
+
+
+class Settings(NamedTuple):
+    """Of the model; those that are not chosen stay as they are."""
+
+    gamma: float
+    bias: float
+    softness: float
+    label_noise: Any  # one rate, or one a class
+
+
+class Chosen(NamedTuple):
+    """Settings with the largest evidence found."""
+
+    settings: Settings
+    log_evidence: float
+    n_evaluations: int
+
+
+class _TimeUpError(Exception):
+    pass
+
+
+def choose_held_out(
+    kernel, X, label, weight, settings, names, *, scale, noise=0.0, alone=True, stop=None
+):  # fmt: skip
+    """Maximise the probability of labels held out over some of "gamma" and "softness".
+
+    Parameters as for `choose`; ``noise`` is the share of wrong labels, ``alone`` as for
+    `bayespoint.inference.ep.sites.held_out_scores`.
+
+    Returns
+    -------
+    Chosen
+        With the log-probability of the held-out labels in the place of the evidence.
+    """
+    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop, noise, alone)
+    grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
+    starts = np.stack([values.ravel() for values in grid], axis=-1)
+    try:
+        first = min(starts, key=search)
+        sides = np.diag([SIMPLEX[name] for name in names])
+        minimize(
+            search, first, method="Nelder-Mead",
+            options={
+                "initial_simplex": np.vstack([first, first + sides]), "maxfev": HELD_OUT_STEPS,
+                "xatol": HELD_OUT_PRECISION, "fatol": HELD_OUT_PRECISION,
+            },
+        )  # fmt: skip
+    except _TimeUpError:
+        pass
+    return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
+
+
+def choose_by_errors(trial, settings, names, *, scale, slack, stop):
+    """Choose a width, then a softness, by labels left out.
+
+    Parameters
+    ----------
+    trial : callable
+        From `Settings` to the share of held-out labels that are wrong, and to their log-loss.
+    settings : Settings
+    names : sequence of str
+        Of "gamma" and "softness", which to choose.
+    scale : float
+        Unit of gamma.
+    slack : float
+        Widths that make at most so many errors more than the best are as good, if their log-loss
+        is near the best of these: the narrowest of them is taken.
+    stop : callable
+        Says when time is up.
+
+    Returns
+    -------
+    Settings
+    """
+    best, least = settings, (np.inf, np.inf)
+    if "gamma" in names:
+        tried: list = []
+        for width in WIDTHS:
+            if stop() and tried:
+                break
+            candidate = settings._replace(gamma=scale * width)
+            tried.append((trial(candidate), candidate))
+        least, best = min(tried, key=lambda pair: pair[0])
+        if slack:
+            good = [pair for pair in tried if pair[0][0] <= least[0] + slack]
+            most = NEAR_LOSS * min(loss for (_, loss), _ in good)
+            near = [pair for pair in good if pair[0][1] <= most]
+            least, best = max(near, key=lambda pair: pair[1].gamma)
+    if "softness" in names:
+        for value in SOFTNESS:
+            if np.isfinite(least[0]) and (stop() or value == best.softness):
+                continue
+            candidate = best._replace(softness=value)
+            found = trial(candidate)
+            if found[0] < least[0]:
+                best, least = candidate, found
+    return best
+
+
+def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
+    """Maximise the evidence over some of the settings.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Whose gamma and bias are replaced.
+    X : ndarray, csr_matrix
+        Points, or their Gram matrix for ``kernel="precomputed"``.
+    label : ndarray of shape (n_points,)
+        Class numbers.
+    weight : ndarray of shape (n_points,)
+        Copies.
+    settings : Settings
+        Of those not chosen.
+    names : sequence of str
+        Which to choose.
+    scale : float
+        Unit of gamma.
+    stop : callable, optional
+        Says when time is up.
+
+    Returns
+    -------
+    Chosen
+    """
+    evidence = _Evidence(kernel, X, label, weight, settings, names, scale, stop)
+    middle = np.array([PRIORS[name][0] for name in names])
+    spread = np.array([PRIORS[name][1] for name in names])
+    starts = [middle]
+    if "gamma" in names:
+        starts = [np.where(np.array(names) == "gamma", width, middle) for width in FIRST_WIDTHS]
+    bounds = [
+        (low, MOST_NOISE if name == "label_noise" else high)
+        for name, low, high in zip(
+            names, middle - FARTHEST * spread, middle + FARTHEST * spread, strict=True
+        )
+    ]
+    try:
+        first = min(starts, key=lambda point: evidence(point)[0])
+        minimize(
+            evidence, first, jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": MAX_STEPS, "ftol": VALUE_TOLERANCE, "gtol": GRADIENT_TOLERANCE},
+        )  # fmt: skip
+    except _TimeUpError:
+        pass
+    return Chosen(evidence.settings(evidence.best), evidence.best_value, evidence.n_evaluations)
+
+
+class _Search:
+    """What is known of the points, and the best settings so far."""
+
+    def __init__(self, kernel, X, label, weight, settings, names, scale, stop):
+        self.kernel, self.X, self.names, self.stop = kernel, X, list(names), stop
+        self.fixed, self.scale = settings, scale
+        n_classes = int(label.max()) + 1
+        machines = [1] if n_classes == 2 else range(n_classes)
+        self.own = label == np.array(machines)[:, None]
+        self.label, self.weight, self.n_others = label, weight, n_classes - 1
+        self.sites: list = [None] * len(self.own)
+        self.best = np.array([PRIORS[name][0] for name in names])
+        self.best_value, self._least = -np.inf, np.inf
+        self.n_evaluations = 0
+
+    def settings(self, point):
+        values = dict(zip(self.names, point, strict=True))
+        chosen: dict = {name: np.exp(value) for name, value in values.items()}
+        if "gamma" in chosen:
+            chosen["gamma"] *= self.scale
+        if "label_noise" in chosen:
+            chosen["label_noise"] = expit(values["label_noise"])
+        numbers = {name: float(value) for name, value in chosen.items()}
+        return self.fixed._replace(**numbers)
+
+    def _begin(self):
+        if self.stop is not None and self.stop() and self.n_evaluations:
+            raise _TimeUpError
+        self.n_evaluations += 1
+
+    def _loss(self, point, value):
+        """Minus value and log-prior, and the gradient of the latter; keeps the best point."""
+        mean, deviation = np.array([PRIORS[name] for name in self.names]).T
+        away = (point - mean) / deviation
+        loss = -value + 0.5 * away @ away
+        if not np.isfinite(loss):  # no distribution was found: as bad as labels at random
+            loss = float(np.sum(self.weight)) * len(self.own) * np.log(2) + 0.5 * away @ away
+        elif loss < self._least:
+            self._least, self.best, self.best_value = loss, np.array(point), value
+        return loss, away / deviation
+
+    def _propagate(self, machine, K, settings):
+        """Fixed point of one machine, its likelihood, and how that changes with the rate."""
+        likelihood, changes = self._likelihood(settings, self.own[machine], K.diagonal())
+        found = propagate(
+            K, likelihood, start=self.sites[machine], tol=SITE_TOLERANCE, stop=self.stop
+        )
+        good = np.isfinite(found.log_evidence)
+        self.sites[machine] = found.sites if good else None
+        return (found if good else None), likelihood, changes
+
+    def _likelihood(self, settings, own, diagonal):
+        """Of one machine, with the changes of log-odds and log-rights by the logit of the rate."""
+        rate = np.broadcast_to(settings.label_noise, self.n_others + 1)[self.label]
+        # A wrong label is any of the others: of this class with this chance.
+        share = np.where(own, 1.0, 1.0 / self.n_others)
+        own_rate = rate * share
+        copies = np.asarray(self.weight if settings.softness > 0 else np.ones(len(own)))
+        sure = self.weight / copies  # without softness copies are one point, the surer
+        likelihood = Likelihood(
+            np.where(own, 1.0, -1.0), settings.softness * diagonal, sure * label_odds(own_rate),
+            sure * np.log1p(-own_rate), copies,
+        )  # fmt: skip
+        slope = share * rate * (1 - rate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_odds = np.where(rate > 0, -slope / (own_rate * (1 - own_rate)), 0.0)
+        return likelihood, (sure * by_odds, -sure * slope / (1 - own_rate))
+
+
+class _HeldOut(_Search):
+    """Minus the log-probability of held-out labels, and the prior."""
+
+    def __init__(
+        self, kernel, X, label, weight, settings, names, scale, stop, noise=0.0, alone=True
+    ):
+        super().__init__(kernel, X, label, weight, settings, names, scale, stop)
+        self.noise, self.alone = noise, alone
+
+    def __call__(self, point):
+        self._begin()
+        return self._loss(point, self._log_probability(self.settings(point)))[0]
+
+    def _log_probability(self, settings):
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        K, _ = kernel.with_derivatives(self.X, ())
+        scores = []
+        for machine in range(len(self.own)):
+            found, likelihood, _ = self._propagate(machine, K, settings)
+            if found is None:
+                return -np.inf
+            scores.append(held_out_scores(found, likelihood, self.alone))
+        return fit_steepness(np.array(scores), self.label, self.weight, self.noise)[1]
+
+
+class _Evidence(_Search):
+    """Minus the log evidence, and the prior, with their gradient."""
+
+    def __call__(self, point):
+        self._begin()
+        value, gradient = self._log_evidence(self.settings(point))
+        loss, prior = self._loss(point, value)
+        if not np.isfinite(value):
+            return loss, prior
+        return loss, np.array([-gradient[name] for name in self.names]) + prior
+
+    def _log_evidence(self, settings):
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        wanted = [name for name in ("gamma", "bias") if name in self.names]
+        K, changes = kernel.with_derivatives(self.X, wanted)
+        total, gradient = 0.0, dict.fromkeys(self.names, 0.0)
+        for machine in range(len(self.own)):
+            found, likelihood, noise_changes = self._propagate(machine, K, settings)
+            if found is None:
+                return -np.inf, gradient
+            total += found.log_evidence
+            parts = self._gradient(found, likelihood, settings, changes, noise_changes)
+            for name, value in parts.items():
+                gradient[name] += value
+        return total, gradient
+
+    def _gradient(self, found, likelihood, settings, changes, noise_changes):
+        gaussian = found.gaussian
+        gradient, by_softness = evidence_slopes(gaussian, likelihood, changes, settings.softness)
+        if "softness" in self.names:
+            gradient["softness"] = by_softness
+        if "label_noise" in self.names:
+            by_odds, by_right = noise_changes
+            slope = likelihood.noise_slope(gaussian.cavity_mean, gaussian.cavity_variance)
+            change = np.sum(likelihood.copies * (slope * by_odds + by_right))
+            gradient["label_noise"] = float(change)
+        return gradient
+
+
+def evidence_points(label, entropy, most=EVIDENCE_POINTS):
+    """Choose at most so many points, every class in proportion and none left out."""
+    if len(label) <= most:
+        return np.arange(len(label))
+    return np.sort(of_each_class(label, most, np.random.SeedSequence(entropy, spawn_key=(0, 2))))

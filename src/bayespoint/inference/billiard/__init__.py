@@ -1,0 +1,1 @@
+"""Balls and Gibbs steps on great circles, and where they start."""

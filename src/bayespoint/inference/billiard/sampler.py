@@ -1,0 +1,130 @@
+"""The exact kernel billiard (after JMLR 3.1 and R&M 18.5), for clean and for noisy labels.
+
+A ball flies along great circles, w(t) = w cos t + v sin t, and is reflected where it meets a wall
+y_i <w, phi(x_i)> = 0. Positions at fixed travel times are draws of the uniform distribution on
+version space. With labels that are wrong with probability q_i a wall is passed: always from its
+wrong side, with probability q_i / (1 - q_i) from the right one. The flux through each wall then
+balances for the posterior prod_i q_i^(e_i) (1 - q_i)^(1 - e_i), e_i = 1 for an error at point i.
+
+Along a flight dv = -w dt, so the integral of w is the sum of the kicks that the walls gave, and the
+first less the last direction. The mean of these two is zero: the kicks alone are the Bayes point
+too, with coefficients that are zero for walls never met and positive (times the label) for the
+others, the Bayesian support vectors. But the noise of the directions does not shrink with version
+space, so the mean over the path or of the draws, which never leaves it, is the better classifier.
+"""
+
+import numpy as np
+
+from bayespoint._support.checks import check_natural_number, check_number, check_positive_integer
+from bayespoint.inference.billiard.balls import TRAVEL, Balls
+from bayespoint.inference.billiard.chains import sample_chains
+
+# Flights this near to a multiple of pi, in units of pi, are refused.
+RESONANCE = 0.02
+
+
+def sample_billiard(
+    space, n_draws=1000, *, label_noise=0.0, n_chains=4, travel=TRAVEL, thin=1, burn_in=None,
+    travel_time=None, tol=None, max_time=None, start=None, n_path=0, device="cpu", n_jobs=None,
+    random_state=None, verbose=0,
+):  # fmt: skip
+    """Draw classifiers uniformly from version space, or from the posterior of noisy labels.
+
+    Exact: apart from the burn-in, draws have the stated distribution.
+
+    Parameters
+    ----------
+    space : VersionSpace
+        Any kernel; the Gram matrix may be singular.
+    n_draws : int, default=1000
+        Draws of all chains together, rounded up to a multiple of ``n_chains``.
+    label_noise : float or array-like of shape (m,), default=0.0
+        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+    n_chains : int, default=4
+        Balls, each from a start of its own.
+    travel : float, default=pi / 2
+        Radians between two refreshes of the direction. For the Bayes point alone long flights,
+        9 pi / 2, are better; multiples of pi, where balls come back, are refused. Where the span
+        of the points has only two dimensions, flights are of random length with this mean.
+    thin : int, default=1
+        Flights for each draw.
+    burn_in : int, optional
+        Flights before the first draw. Default: 20, or 100 with label noise.
+    travel_time : float, optional
+        Radians after which each ball stops, burn-in not counted.
+    tol : float, optional
+        Stop once the Monte-Carlo error of the Bayes point, an angle in radians, is below this.
+    max_time : float, optional
+        Seconds after which the draws made so far are returned. The Gram matrix is factorised and
+        starts are found first, whatever the limit.
+    start : array-like of shape (n_chains, m), {"consistent", "random", "light_trap"}, optional
+        Coefficients where the balls start; or inside version space (with label noise, as far in
+        as a perceptron finds); or anywhere (label noise only); or inside version space, where
+        light traps lead from the class means (see `bayespoint.inference.starts`). By
+        default inside version space without label noise, else in turn inside and anywhere.
+    n_path : int, default=0
+        Number of walls and flight ends at which the position of the first ball is recorded; on
+        the CPU only.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where balls fly: "cuda" on an NVIDIA GPU, "auto" there if there is one. It moves a hundred
+        balls (``n_chains``) at little more cost than four. Its factor needs full rank: softness, or
+        a Gram matrix that is not singular.
+    n_jobs : int, optional
+        Threads, as in joblib. The result does not depend on it.
+    random_state : int, RandomState or None
+    verbose : int, default=0
+        Show progress on standard error.
+
+    Returns
+    -------
+    Posterior
+        Its ``bayes_point()`` is the mean of the draws or over the path, whichever has the smaller
+        error. ``info`` has ``bounces`` and ``passes`` (one number a chain), ``travel_time``
+        (radians a chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
+        difference of an output, as a share of sqrt(k(x, x)), to one recomputed from
+        coefficients), ``restarts`` (of balls that rounding led out of their
+        cell), ``rhat`` and ``ess`` (of the mean margin and of the number of training errors, the
+        worse of them), ``errors`` (training errors of each draw, chain after chain), ``path``
+        (outputs of the first ball at its first walls and flight ends).
+
+    Raises
+    ------
+    EmptyVersionSpaceError
+        With the points that contradict each other.
+
+    Examples
+    --------
+    Equal angles between all walls: all margins of the Bayes point are equal.
+
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace, inference
+    >>> space = VersionSpace(0.5 + 0.5 * np.eye(3), [1, 1, 1])
+    >>> post = inference.sample_billiard(space, n_draws=4000, random_state=0)
+    >>> space.margins(post.bayes_point()).round(1)
+    array([0.8, 0.8, 0.8])
+    """
+    check_travel(travel)
+    for name, value in (("tol", tol), ("travel_time", travel_time)):
+        if value is not None:
+            check_number(name, value, above=0)
+    check_natural_number("n_path", n_path)
+    check_positive_integer("thin", thin)
+    travel = float(travel)
+    most = None if travel_time is None else int(travel_time / (travel * thin) + 1e-9)
+    return sample_chains(
+        space, Balls, "billiard", n_draws, label_noise=label_noise, n_chains=n_chains,
+        travel=travel, thin=thin, burn_in=burn_in, most_draws=most, tol=tol, max_time=max_time,
+        start=start, n_path=n_path, device=device, n_jobs=n_jobs, random_state=random_state,
+        verbose=verbose,
+    )  # fmt: skip
+
+
+def check_travel(travel):
+    """Refuse flights that end near where they began, or opposite."""
+    check_number("travel", travel, above=0)
+    turns = travel / np.pi
+    if round(turns) and abs(turns - round(turns)) < RESONANCE:
+        raise ValueError(
+            f"travel must not be a multiple of pi, where balls come back; got {travel!r}. Take "
+            f"pi / 2, or 9 pi / 2 for the Bayes point alone."
+        )

@@ -1,0 +1,1 @@
+"""Expectation propagation: sites, sweeps, and the Gaussian posterior they give."""

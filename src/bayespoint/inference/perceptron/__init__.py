@@ -1,0 +1,1 @@
+"""Permuted kernel perceptrons."""

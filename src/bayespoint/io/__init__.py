@@ -1,0 +1,1 @@
+"""Tables, their encoder, model files and ONNX."""

@@ -1,0 +1,281 @@
+"""`TableEncoder`: from a table as people have it to the numbers that a classifier takes.
+
+Numbers: what is missing is taken as the median of the training data, then mean 0 and standard
+deviation 1. Text: one column of 0 and 1 for each value seen in training; all are 0 where the value
+is missing or new.
+"""
+
+import numpy as np
+
+from bayespoint.io.encoder.columns import (
+    Category,
+    Number,
+    all_text,
+    as_numbers,
+    check,
+    column_from,
+    counted,
+    feature_names,
+    fit_category,
+    fit_number,
+    hint_on_case,
+    is_missing,
+    may_be_filled,
+    note_on_far,
+    note_on_new,
+    one_hot,
+    standardised,
+    why_text,
+)
+from bayespoint.io.tables.table import TableError, check_size, listed, printable
+from bayespoint.io.tables.text import as_text
+
+# Values of a text column: one-hot columns beyond this are rarely more than names of rows.
+MAX_CATEGORIES = 50
+# The most that may be asked for: each value is a column of the training data.
+MOST_CATEGORIES = 10_000
+
+
+class TableEncoder:
+    """Turn the columns of a `Table` into numbers of like size, always in the same way.
+
+    Parameters
+    ----------
+    max_categories : int, default=50
+        A text column with more different values is an error.
+
+    Attributes
+    ----------
+    columns_ : list of Number and Category
+        Columns that are used.
+    feature_names_ : list of str
+        One for each column of the result.
+    notes_ : list of str
+        What `fit` left out, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint.io.encoder import TableEncoder
+    >>> from bayespoint.io.tables import Table
+    >>> table = Table(("size", "colour"), (np.array([1.0, 3.0, np.nan]),
+    ...                                    np.array(["red", "blue", "red"], dtype=object)))
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.feature_names_
+    ['size', 'colour=blue', 'colour=red']
+    >>> encoder.transform(table).round(2)
+    array([[-1.22,  0.  ,  1.  ],
+           [ 1.22,  1.  ,  0.  ],
+           [ 0.  ,  0.  ,  1.  ]])
+    """
+
+    def __init__(self, max_categories=MAX_CATEGORIES):
+        if type(max_categories) is not int or not 2 <= max_categories <= MOST_CATEGORIES:
+            raise ValueError(
+                f"max_categories must be a whole number from 2 to {MOST_CATEGORIES:,}; got "
+                f"{max_categories!r}."
+            )
+        self.max_categories = max_categories
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, table, categorical=()):
+        """Learn medians, scales and categories.
+
+        Parameters
+        ----------
+        table : Table
+            Training data without the target.
+        categorical : iterable of str
+            Text columns that are categories even if all their values look like numbers.
+
+        Returns
+        -------
+        TableEncoder
+            This object.
+        """
+        self.notes_: list[str] = []
+        found, missing, constant = [], [], []
+        for name, column in zip(table.names, table.columns, strict=True):
+            fitted: Number | Category | None
+            if is_missing(column).all():
+                missing.append(name)
+                continue
+            if column.dtype == object:
+                why = "" if name in categorical else why_text(table, column)
+                fitted = fit_category(name, column, self.max_categories, why)
+                if why:
+                    self.notes_.append(f"column '{printable(name)}' is taken as categories.{why}")
+            else:
+                fitted = fit_number(name, column)
+            if fitted is None:
+                constant.append(name)
+            else:
+                found.append(fitted)
+        whats = (("holds nothing", "hold nothing"), ("has one value only", "have one value only"))
+        for names, (it, they) in zip((missing, constant), whats, strict=True):
+            if names:
+                what = f"they {they}" if names[1:] else f"it {it}"
+                self.notes_.append(f"left out, as {what}: {counted(names)}.")
+        if not found:
+            raise TableError(
+                "no column is left to learn from: all but the target are empty or constant."
+            )
+        self._set(found)
+        return self
+
+    def _set(self, columns):
+        self.columns_ = columns
+        self.feature_names_ = [name for column in columns for name in feature_names(column)]
+
+    # ------------------------------------------------------------------ using
+
+    @property
+    def text_columns(self):
+        """Names of columns that must be read as text."""
+        return [column.name for column in self.columns_ if isinstance(column, Category)]
+
+    def encode(self, table):
+        """Return the numbers, (n_rows, n_features), and notes about what was ignored or filled in.
+
+        Parameters
+        ----------
+        table : Table
+            Columns in any order; others than those of training are ignored.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+        notes : list of str
+        """
+        return self.transform(table), self.notes_on(table)
+
+    def transform(self, table):
+        """Return the numbers alone, (n_rows, n_features).
+
+        Parameters
+        ----------
+        table : Table
+            As for `encode`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
+        given = self._given(table)
+        check_size(table.n_rows, len(self.feature_names_))
+        X = np.empty((table.n_rows, len(self.feature_names_)))
+        numbers, at, start = [], [], 0
+        for column in self.columns_:
+            if isinstance(column, Number):
+                numbers.append(column)
+                at.append(start)
+                start += 1
+                continue
+            stop = start + len(column.values)
+            X[:, start:stop] = one_hot(given[column.name], column.values)
+            start = stop
+        if numbers:
+            values = np.stack([given[column.name] for column in numbers], axis=1)
+            X[:, at] = standardised(values, numbers)
+        return X
+
+    def _given(self, table):
+        """Columns of the table by name, of the kind they had in training."""
+        there = dict(zip(table.names, table.columns, strict=True))
+        absent = [column for column in self.columns_ if column.name not in there]
+        filled = {column.name for column in absent if may_be_filled(column, table)}
+        missing = [column.name for column in absent if column.name not in filled]
+        if missing:
+            raise TableError(
+                f"{counted(missing)} of the training data {'are' if missing[1:] else 'is'} not "
+                f"there. The data have {listed(table.names)}.{hint_on_case(missing, table.names)}"
+            )
+        for name in filled:
+            there[name] = np.full(table.n_rows, table.fill)
+        given = {}
+        for column in self.columns_:
+            values = there[column.name]
+            if isinstance(column, Number):
+                values = as_numbers(table, column.name, values)
+            elif values.dtype != object:
+                values = as_text(values)
+            given[column.name] = values
+        return given
+
+    def notes_on(self, table):
+        """Return what there is to say about a table: ignored columns, missing and new values.
+
+        Parameters
+        ----------
+        table : Table
+            As for `encode`.
+
+        Returns
+        -------
+        list of str
+        """
+        given = self._given(table)
+        notes = []
+        extra = [name for name in table.names if name not in given]
+        if extra:
+            notes.append(f"ignored, as the model does not know {counted(extra)}.")
+        gaps = {name: int(is_missing(values).sum()) for name, values in given.items()}
+        empty = [name for name, count in gaps.items() if count]
+        if empty:
+            cells = sum(gaps.values())
+            notes.append(f"{cells:,} missing cell{'s' * (cells > 1)} filled in: {counted(empty)}.")
+        for column in self.columns_:
+            values = given[column.name]
+            if isinstance(column, Category):
+                notes += note_on_new(column, values)
+            else:
+                notes += note_on_far(column, values)
+        return notes
+
+    # ------------------------------------------------------------------ storing
+
+    def to_state(self):
+        """Return all that `from_state` needs, of plain types that JSON knows.
+
+        Returns
+        -------
+        dict
+        """
+        columns = [
+            {"kind": "number", **column._asdict()} if isinstance(column, Number)
+            else {"kind": "category", "name": column.name, "values": list(column.values)}
+            for column in self.columns_
+        ]  # fmt: skip
+        return {
+            "max_categories": self.max_categories,
+            "columns": columns,
+            "notes": list(self.notes_),
+        }
+
+    @classmethod
+    def from_state(cls, state):
+        """Return an encoder from what `to_state` gave; a ValueError for anything else.
+
+        Parameters
+        ----------
+        state : dict
+
+        Returns
+        -------
+        TableEncoder
+        """
+        check(
+            isinstance(state, dict) and set(state) == {"max_categories", "columns", "notes"},
+            "state must have max_categories, columns and notes",
+        )
+        encoder = cls(state["max_categories"])
+        columns, notes = state["columns"], state["notes"]
+        check(isinstance(columns, list) and columns, "columns must be a list that is not empty")
+        check(all_text(notes), "notes must be a list of text")
+        found = [column_from(column, encoder.max_categories) for column in columns]
+        names = [column.name for column in found]
+        check(len(set(names)) == len(names), "names of columns must differ")
+        encoder._set(found)
+        encoder.notes_ = list(notes)
+        return encoder

@@ -1,0 +1,89 @@
+"""A `TableEncoder` as nodes of a graph: one input for each column of the table."""
+
+from itertools import groupby
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from bayespoint.io.encoder.columns import FARTHEST, Number
+
+# Names of outputs: a column with such a name is the input "column_<name>".
+TAKEN = ("label", "probabilities", "decision", "rejected")
+
+
+class Encoded(BaseEstimator):
+    """An encoder and the classifier of what it makes, in one object that skl2onnx can take."""
+
+    def __init__(self, encoder, classifier):
+        self.encoder = encoder
+        self.classifier = classifier
+
+
+def initial_types(encoder, n_features):
+    """Inputs of the graph: float32 or text of shape (n, 1), named after the columns.
+
+    skl2onnx makes identifiers of the names, as the standard asks for.
+    """
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    if len(encoder.feature_names_) != n_features:
+        raise ValueError(
+            f"encoder makes {len(encoder.feature_names_)} features, but the classifier was fitted "
+            f"with {n_features}; give the encoder of its training data."
+        )
+    types = []
+    for column in encoder.columns_:
+        kind = FloatTensorType if isinstance(column, Number) else StringTensorType
+        name = f"column_{column.name}" if column.name in TAKEN else column.name
+        types.append((name, kind([None, 1])))
+    return types
+
+
+def parse(scope, model, inputs, custom_parsers=None):
+    """Declare the encoder's operator, then the classifier behind it."""
+    from skl2onnx._parse import _get_sklearn_operator_name, _parse_sklearn
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    operator = scope.declare_local_operator(_get_sklearn_operator_name(Encoded), model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable("encoded", DoubleTensorType()))
+    return _parse_sklearn(
+        scope, model.classifier, list(operator.outputs), custom_parsers=custom_parsers
+    )
+
+
+def set_types(operator):
+    """Set the shape of the encoded features."""
+    n = operator.inputs[0].get_first_dimension()
+    n_features = len(operator.raw_operator.encoder.feature_names_)
+    operator.outputs[0].type.shape = [n, n_features]
+
+
+def encode(w, columns, names):
+    """Add the nodes that make features, (n, n_features), of columns, (n, 1) each."""
+    parts = []
+    pairs = zip(columns, names, strict=True)
+    for numbers, run in groupby(pairs, lambda pair: isinstance(pair[0], Number)):
+        held = list(run)
+        if numbers:
+            parts.append(_standardised(w, *zip(*held, strict=True)))
+        else:
+            parts += [_one_hot(w, column, name) for column, name in held]
+    return w.add("Concat", *parts, axis=1)
+
+
+def _standardised(w, columns, names):
+    median, mean, scale = (np.array([column[i] for column in columns]) for i in (1, 2, 3))
+    values = w.cast(w.add("Concat", *names, axis=1), "DOUBLE")
+    values = w.add("Where", w.add("IsNaN", values), median, values)
+    values = w.add("Div", w.add("Sub", values, mean), scale)
+    return w.add("Max", w.add("Min", values, FARTHEST), -FARTHEST)
+
+
+def _one_hot(w, column, name):
+    """Give 1 to the value that is there; all 0 for other values, as for missing ones."""
+    found = w.add(
+        "OneHotEncoder", name, op_domain="ai.onnx.ml", op_version=1, zeros=1,
+        cats_strings=[value.encode("utf-8") for value in column.values],
+    )  # fmt: skip
+    return w.cast(w.add("Reshape", found, np.array([-1, len(column.values)])), "DOUBLE")

@@ -1,0 +1,267 @@
+"""Binary files: NPY, NPZ and Parquet."""
+
+import io
+import math
+import warnings
+import zipfile
+
+import numpy as np
+
+from bayespoint.io.tables.table import (
+    MAX_CELLS,
+    MAX_COLUMNS,
+    MissingPackageError,
+    Table,
+    TableError,
+    check_names,
+    check_size,
+    checked,
+    clean_text,
+    listed,
+    printable,
+)
+from bayespoint.io.tables.text import as_text
+
+# Kinds of NumPy's types that are numbers, and those that are text.
+NUMBER_KINDS, TEXT_KINDS = "biuf", "U"
+# Characters of one text in an array: longer ones take as much memory in every row.
+MAX_CHARACTERS = 10_000
+# Arrays of an NPZ file: X and columns by name.
+MAX_MEMBERS = MAX_COLUMNS
+
+# Characters of a cell, as many as the csv module takes.
+MAX_CELL_TEXT = 131_072
+
+
+def array_of(data, what, *, kinds=NUMBER_KINDS):
+    """Array in the bytes of an NPY file, never a pickle; a TableError for anything odd."""
+    stream = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(stream)
+            read = (
+                np.lib.format.read_array_header_1_0 if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )  # fmt: skip
+            shape, fortran, dtype = read(stream)
+    except Exception as error:  # whatever NumPy's parser raises on broken bytes
+        raise TableError(f"{what} is not a NPY file: {printable(str(error), 200)}") from None
+    _check_header(what, shape, dtype, kinds)
+    wanted, found = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
+    if found != wanted:
+        raise TableError(
+            f"{what} should hold {wanted:,} bytes of values and holds {found:,}: it was cut short "
+            f"or damaged."
+        )
+    if wanted == 0:
+        raise TableError(f"{what} is empty: its shape is {shape}.")
+    flat = _sound(np.frombuffer(data, dtype=dtype, offset=stream.tell()), what)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _sound(values, what):
+    """Values that NumPy can work with: truth values of 0 and 1, characters that there are."""
+    if values.dtype.kind == "b":
+        return values.view(np.uint8) != 0
+    if values.dtype.kind == "U":
+        codes = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))):
+            raise TableError(f"{what} holds text with characters that do not exist.")
+    return values
+
+
+def _check_header(what, shape, dtype, kinds):
+    if dtype.kind not in kinds or dtype.hasobject or dtype.shape or dtype.names:
+        wanted = "numbers or text" if "U" in kinds else "numbers"
+        why = "; objects would have to be unpickled" if dtype.hasobject else ""
+        raise TableError(f"{what} holds {printable(str(dtype))}, not {wanted}{why}.")
+    if any(type(n) is not int or n < 0 for n in shape) or math.prod(shape) > MAX_CELLS:
+        raise TableError(f"{what} has the shape {shape}; at most {MAX_CELLS:,} cells are taken.")
+    if dtype.kind == "U" and dtype.itemsize > 4 * MAX_CHARACTERS:
+        raise TableError(f"{what} has room for texts of more than {MAX_CHARACTERS:,} characters.")
+
+
+def read_npy(data, *, text=()):
+    """Table from the bytes of a NPY file of two dimensions; columns x0, x1, …."""
+    X = array_of(data, "the file")
+    return checked(_matrix(X, "the array", frozenset(text)))
+
+
+def _matrix(X, what, text):
+    if X.ndim != 2:
+        raise TableError(f"{what} has {X.ndim} dimensions; give rows and columns, two.")
+    if X.shape[1] > MAX_COLUMNS:
+        raise TableError(f"{what} has {X.shape[1]:,} columns; at most {MAX_COLUMNS:,} are taken.")
+    names = tuple(f"x{i}" for i in range(X.shape[1]))
+    numbers = _as_float(X)
+    columns = tuple(
+        _column(X[:, i], True) if name in text else numbers[:, i] for i, name in enumerate(names)
+    )
+    return Table(names, columns)
+
+
+def _as_float(array):
+    with np.errstate(over="ignore"):  # what overflows is infinite, and told
+        return np.asarray(array, dtype=np.float64)
+
+
+def _column(values, as_words):
+    """Column of a table from an array of one dimension."""
+    if values.dtype.kind == "U":
+        return _numbers_or_text(clean_text(values.tolist()), as_words)
+    if not as_words:
+        return _as_float(values)
+    if values.dtype.kind == "f":
+        return as_text(_as_float(values))
+    return clean_text([str(value) for value in values.tolist()])
+
+
+def _numbers_or_text(texts, as_words):
+    """Return text, or, where nothing is there, a column of missing numbers."""
+    if not as_words and all(value is None for value in texts):
+        return np.full(len(texts), np.nan)
+    return texts
+
+
+def read_npz(data, *, text=()):
+    """Table from the bytes of an NPZ file: X of two dimensions, others of one, by name."""
+    arrays = _members(data)
+    names: list[str] = []
+    columns: list[np.ndarray] = []
+    for name, array in arrays.items():
+        if name == "X":
+            part = _matrix(array, "the array 'X'", frozenset(text))
+            names += part.names
+            columns += part.columns
+        elif array.ndim == 1:
+            names.append(name)
+            columns.append(_column(array, name in text))
+        else:
+            raise TableError(
+                f"the array '{printable(name)}' has {array.ndim} dimensions; besides X, of rows "
+                f"and columns, only columns of one dimension are taken."
+            )
+    check_names(names)
+    lengths = {name: len(column) for name, column in zip(names, columns, strict=True)}
+    if len(set(lengths.values())) > 1:
+        short, long = min(lengths, key=lengths.get), max(lengths, key=lengths.get)  # type: ignore[arg-type]
+        raise TableError(
+            f"columns {listed([short, long])} have {lengths[short]:,} and {lengths[long]:,} rows; "
+            f"all arrays must have as many."
+        )
+    return checked(Table(tuple(names), tuple(columns)))
+
+
+def _members(data):
+    """Arrays of an NPZ file by name, sizes checked before anything is inflated."""
+    arrays = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            infos = file.infolist()
+            _check_members(infos)
+            for info in infos:
+                with file.open(info) as member:
+                    content = member.read(info.file_size + 1)
+                name = info.filename.removesuffix(".npy")
+                what = f"the array '{printable(name)}'"
+                kinds = NUMBER_KINDS if name == "X" else NUMBER_KINDS + TEXT_KINDS
+                arrays[name] = array_of(content, what, kinds=kinds)
+    except TableError:
+        raise
+    except Exception as error:  # whatever zipfile and zlib raise on broken bytes
+        raise TableError(
+            f"the file is not a sound NPZ file: {printable(str(error), 200)}"
+        ) from None
+    if not arrays:
+        raise TableError("the file holds no arrays.")
+    return arrays
+
+
+def _check_members(infos):
+    names = [info.filename for info in infos]
+    if len(infos) > MAX_MEMBERS:
+        raise TableError(
+            f"the file holds {len(infos):,} arrays; at most {MAX_MEMBERS:,} are taken."
+        )
+    if len(set(names)) < len(names):
+        raise TableError("the file holds several arrays of one name.")
+    odd = [name for name in names if not name.endswith(".npy")]
+    if odd:
+        raise TableError(f"the file holds {listed(odd)}; an NPZ file holds .npy members only.")
+    if any(info.flag_bits & 1 for info in infos):
+        raise TableError("the file is encrypted.")
+    if sum(info.file_size for info in infos) > 8 * MAX_CELLS:
+        raise TableError(f"the arrays take more than {8 * MAX_CELLS:,} bytes.")
+
+
+def read_parquet(data, *, text=()):
+    """Table from the bytes of a Parquet file: columns of numbers, truth values and text."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise MissingPackageError(
+            "Parquet files need the package pyarrow: pip install 'bayespoint[parquet]'"
+        ) from None
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        names = tuple(file.schema_arrow.names)
+        check_names(names)
+        check_size(file.metadata.num_rows, len(names))
+        _check_types(pyarrow.types, file.schema_arrow)
+        # Text comes as a dictionary: a long one that all rows share is there once.
+        words = [f.name for f in file.schema_arrow if _is_text(pyarrow.types, f.type)]
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=words)
+        found = file.read(use_threads=False)
+        columns = tuple(
+            _arrow_column(found.column(i), name in text, pyarrow.types)
+            for i, name in enumerate(names)
+        )
+    except (TableError, MemoryError):
+        raise
+    except Exception as error:  # whatever Arrow raises on broken bytes
+        message = printable(str(error), 200)
+        raise TableError(f"the file is not a sound Parquet file: {message}") from None
+    return checked(Table(names, columns))
+
+
+def _shared_words(column):
+    """Cells of a dictionary column; equal ones are one object, however long and many they are."""
+    cells: list = []
+    for chunk in column.chunks:
+        words = [None if w is None else w.strip() for w in chunk.dictionary.to_pylist()]
+        longest = max((len(word) for word in words if word is not None), default=0)
+        if longest > MAX_CELL_TEXT:
+            raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters.")
+        cells += [None if i is None else words[i] for i in chunk.indices.to_pylist()]
+    return cells
+
+
+def _is_text(types, kind):
+    return types.is_string(kind) or types.is_large_string(kind)
+
+
+def _check_types(types, schema):
+    for field in schema:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        if not (numeric or _is_text(types, kind)):
+            raise TableError(
+                f"column '{printable(field.name)}' is of type {printable(str(kind))}; columns of "
+                f"numbers, truth values and text are taken: leave it out of the file, or change it."
+            )
+
+
+def _arrow_column(column, as_words, types):
+    if types.is_dictionary(column.type) and _is_text(types, column.type.value_type):
+        return _numbers_or_text(clean_text(_shared_words(column)), as_words)
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if _is_text(types, kind):
+        return _numbers_or_text(clean_text(column.to_pylist()), as_words)
+    if as_words and not types.is_floating(kind):
+        return clean_text([None if v is None else str(v) for v in column.to_pylist()])
+    values = _as_float(column.cast("int8") if types.is_boolean(kind) else column)
+    return as_text(values) if as_words else values

@@ -1,5 +1,0 @@
-"""Export of fitted classifiers to ONNX; needs the extra ``export``."""
-
-from bayespoint.onnx.conversion import register, to_onnx
-
-__all__ = ["register", "to_onnx"]

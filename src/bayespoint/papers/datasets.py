@@ -1,0 +1,300 @@
+"""Data sets of the papers, from a folder or from OpenML.
+
+The folder is named by the environment variable ``BAYESPOINT_DATA``; in it each set has the files
+that its authors published: MNIST's four IDX files in ``mnist/``, USPS as ``usps/zip.train.gz``
+and ``usps/zip.test.gz``, LIBSVM's a9a as ``a9a/a9a.gz`` and ``a9a/a9a.t.gz``, and those of the
+UCI repository in ``uci/`` under the names they have there. Two are packed: covertype as
+``covtype/covtype.npz`` (arrays num, wilderness, soil, y) and Rätsch's sets as
+``raetsch/raetsch.npz`` (for each set NAME.x, NAME.t for the labels, and NAME.train: a line of
+training rows, counted from 0, for each split).
+"""
+
+import gzip
+import os
+from functools import partial
+from numbers import Integral
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+VARIABLE = "BAYESPOINT_DATA"
+
+
+class DataNotFoundError(LookupError):
+    """Neither the folder nor OpenML has the data set."""
+
+
+class _Table(NamedTuple):
+    """A text file of UCI, one row a line, that OpenML may have too."""
+
+    file: str
+    labels: dict[str, int]  # by the words of the file and of OpenML
+    label: int = -1  # the column of the label
+    features: slice = slice(-1)
+
+
+TABLES = {
+    "heart": _Table("heart.dat", {"1": -1, "2": 1, "absent": -1, "present": 1}),
+    "ionosphere": _Table("ionosphere.data", {"b": -1, "g": 1}),
+    "pima": _Table(
+        "pima-indians-diabetes.data",
+        {"0": -1, "1": 1, "tested_negative": -1, "tested_positive": 1},
+    ),
+    "sonar": _Table("sonar.all-data", {"R": -1, "M": 1, "Rock": -1, "Mine": 1}),
+    "thyroid": _Table("new-thyroid.data", {"1": 0, "2": 1, "3": 2}, 0, slice(1, None)),
+    "wbc": _Table(
+        "breast-cancer-wisconsin.data",
+        {"2": -1, "4": 1, "benign": -1, "malignant": 1},
+        features=slice(1, -1),  # the first column is a patient's number
+    ),
+}
+
+# Numbers of the data sets on OpenML.
+OPENML = {
+    "heart": 53, "ionosphere": 59, "mnist": 554, "pima": 37, "sonar": 40, "usps": 41_082, "wbc": 15,
+}  # fmt: skip
+
+RAETSCH = dict.fromkeys(
+    ("banana", "breast-cancer", "diabetis", "flare-solar", "german", "heart", "image", "ringnorm",
+     "splice", "thyroid", "titanic", "twonorm", "waveform"), 100,
+) | {"image": 20, "splice": 20}  # fmt: skip
+
+
+def load(name):
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        With a split of its own: "a9a", "mnist", "sonar-angle" (the split by aspect angle of
+        Gorman and Sejnowski) or "usps". Without: "covtype", "heart" (Statlog), "ionosphere",
+        "pima", "sonar", "thyroid" (UCI's new-thyroid) or "wbc" (Wisconsin breast cancer, the
+        683 complete rows).
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : ndarray
+        Features as published: grey values 0 to 255 (mnist), -1 to 1 (usps), 0 or 1 (a9a). Sets
+        without a split of their own give X and y only, in the order of the file. Two classes are
+        -1 and +1, where +1 is over 50K (a9a), present (heart), good (ionosphere), diabetes
+        (pima), mine (sonar) or malignant (wbc); more classes count from 0.
+
+    Raises
+    ------
+    DataNotFoundError
+        With the places that were tried.
+
+    Examples
+    --------
+    >>> from bayespoint.papers import datasets
+    >>> sorted(datasets.READERS)
+    ['a9a', 'covtype', 'heart', 'ionosphere', 'mnist', 'pima', 'sonar', 'sonar-angle', 'thyroid',
+     'usps', 'wbc']
+    """
+    _check_name(name, READERS)
+    try:
+        return _from_folder(READERS[name])
+    except DataNotFoundError as error:
+        tried = str(error)
+    if name not in {"covtype", *OPENML}:
+        raise _not_found(name, f"{tried}, and OpenML does not have it")
+    try:
+        return _from_openml(name)
+    except OSError as error:
+        raise _not_found(name, f"{tried}, and OpenML does not answer ({error})") from error
+
+
+def raetsch(name, split):
+    """Load a split of one of Rätsch's benchmark sets.
+
+    The sets and the sizes of their splits are those of [1]_. Which rows are in a split is read
+    from the folder, as is: compare a single split with a published one only where the folder
+    has Rätsch's own.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in ``RAETSCH``, such as "banana".
+    split : int
+        From 1 to ``raetsch_splits(name)``.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : ndarray
+        Features scaled as published, labels -1 and +1.
+
+    Raises
+    ------
+    DataNotFoundError
+        With what is missing; OpenML does not have these splits.
+
+    References
+    ----------
+    .. [1] G. Rätsch, T. Onoda and K.-R. Müller, "Soft margins for AdaBoost", Machine Learning
+       42, 2001.
+    """
+    n_splits = raetsch_splits(name)
+    if not (isinstance(split, Integral) and split in range(1, n_splits + 1)):
+        raise ValueError(
+            f"split must be an integer from 1 to {n_splits} for {name!r}; got {split!r}."
+        )
+    try:
+        return _from_folder(partial(_raetsch, name=name, split=split))
+    except DataNotFoundError as error:
+        raise _not_found(name, f"{error}, and OpenML does not have Rätsch's splits") from error
+
+
+def raetsch_splits(name):
+    """Number of splits of one of Rätsch's benchmark sets.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in ``RAETSCH``.
+
+    Returns
+    -------
+    n_splits : int
+
+    Examples
+    --------
+    >>> from bayespoint.papers import datasets
+    >>> datasets.raetsch_splits("banana"), datasets.raetsch_splits("splice")
+    (100, 20)
+    """
+    _check_name(name, RAETSCH)
+    return RAETSCH[name]
+
+
+def _check_name(name, known):
+    if name not in known:
+        raise ValueError(f"name must be one of {sorted(known)}; got {name!r}.")
+
+
+def _not_found(name, tried):
+    return DataNotFoundError(
+        f"data set {name!r} was not found: {tried}. Set {VARIABLE} to a folder that holds it."
+    )
+
+
+def _from_folder(reader):
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        raise DataNotFoundError(f"{VARIABLE} is not set")
+    try:
+        return reader(Path(folder))
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"{error.filename} is missing") from error
+
+
+def _from_openml(name):
+    from sklearn.datasets import fetch_covtype, fetch_openml
+
+    if name == "covtype":
+        X, y = fetch_covtype(return_X_y=True)
+        return X, y.astype(np.int64) - 1
+    X, y = fetch_openml(data_id=OPENML[name], return_X_y=True, as_frame=False, parser="liac-arff")
+    if name in TABLES:
+        return _complete(name, X, y)
+    # Both are stored as one table, the training rows first.
+    n_train = {"mnist": 60_000, "usps": 7_291}[name]
+    y = y.astype(np.int64) - (name == "usps")  # OpenML numbers the digits of USPS from 1
+    return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
+
+
+def _complete(name, X, words):
+    """Return the rows without missing values, with numbers for the words of their labels."""
+    labels = TABLES[name].labels
+    if unknown := set(words.tolist()) - set(labels):
+        raise ValueError(
+            f"data set {name!r} has labels {sorted(unknown)}; expected {sorted(labels)}."
+        )
+    y = np.array([labels[word] for word in words], dtype=np.int64)
+    complete = ~np.isnan(X).any(axis=1)
+    return X[complete], y[complete]
+
+
+def _read_idx(path):
+    """Read MNIST's own format: a header of big-endian sizes, then unsigned bytes."""
+    with gzip.open(path) as file:
+        content = file.read()
+    n_axes = content[3]
+    shape = np.frombuffer(content, ">u4", n_axes, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
+
+
+def _mnist(folder):
+    parts = []
+    for part in ("train", "t10k"):
+        images = _read_idx(folder / "mnist" / f"{part}-images-idx3-ubyte.gz")
+        labels = _read_idx(folder / "mnist" / f"{part}-labels-idx1-ubyte.gz")
+        parts += [images.reshape(len(images), -1), labels.astype(np.int64)]
+    return tuple(parts)
+
+
+def _usps(folder):
+    parts = []
+    for part in ("train", "test"):
+        with gzip.open(folder / "usps" / f"zip.{part}.gz", "rt") as file:
+            table = np.loadtxt(file)
+        parts += [table[:, 1:], table[:, 0].astype(np.int64)]
+    return tuple(parts)
+
+
+def _covtype(folder):
+    packed = np.load(folder / "covtype" / "covtype.npz", allow_pickle=False)
+    y = packed["y"].astype(np.int64) - 1
+    categories = np.zeros((len(y), 44), dtype=np.int16)
+    categories[np.arange(len(y)), packed["wilderness"]] = 1
+    categories[np.arange(len(y)), 4 + packed["soil"].astype(np.int64)] = 1
+    return np.hstack([packed["num"].astype(np.int16), categories]), y
+
+
+def _table(folder, name):
+    table = TABLES[name]
+    text = (folder / "uci" / table.file).read_text(encoding="latin-1")
+    text = text.replace(",", " ").replace("?", "nan")
+    cells = np.array([line.split() for line in text.splitlines() if line.strip()])
+    return _complete(name, cells[:, table.features].astype(float), cells[:, table.label])
+
+
+def _sonar_angle(folder):
+    """Read blocks of a name and {numbers}; a star before the name marks the training rows."""
+    rows = []
+    for file, label in (("sonar.rocks", -1), ("sonar.mines", 1)):
+        text = (folder / "uci" / file).read_text(encoding="latin-1")
+        for block in text.split("}")[:-1]:
+            before, numbers = block.split("{")
+            star = before.split()[-1].startswith("*")
+            rows.append([*numbers.split(), label, star])
+    table = np.array(rows, dtype=float)
+    X, y, training = table[:, :-2], table[:, -2].astype(np.int64), table[:, -1] == 1
+    return X[training], y[training], X[~training], y[~training]
+
+
+def _a9a(folder):
+    from sklearn.datasets import load_svmlight_file
+
+    parts = []
+    for file in ("a9a.gz", "a9a.t.gz"):
+        X, y = load_svmlight_file(str(folder / "a9a" / file), n_features=123, zero_based=False)
+        parts += [X.toarray().astype(np.uint8), y.astype(np.int64)]
+    return tuple(parts)
+
+
+def _raetsch(folder, name, split):
+    with np.load(folder / "raetsch" / "raetsch.npz", allow_pickle=False) as packed:
+        X, y = packed[f"{name}.x"].astype(float), packed[f"{name}.t"].astype(np.int64)
+        rows = packed[f"{name}.train"][split - 1]
+    # The training rows have an order of their own; the others keep that of the set.
+    return X[rows], y[rows], np.delete(X, rows, axis=0), np.delete(y, rows)
+
+
+READERS = {
+    "a9a": _a9a,
+    "covtype": _covtype,
+    "mnist": _mnist,
+    "sonar-angle": _sonar_angle,
+    "usps": _usps,
+} | {name: partial(_table, name=name) for name in TABLES}

@@ -1,0 +1,169 @@
+"""KGS figure 4: Bayes point machine and support vector machine on noisy labels."""
+
+import numpy as np
+
+from bayespoint import VersionSpace, inference
+from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, VERMILION
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.noisy_sphere import sphere_set
+from bayespoint.papers.reproduction.tools import error_rate, max_margin, stderr
+
+NOISE = 0.05
+TRAIN, TEST, DRAWS = 100, 1000, 100
+
+RATES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)
+SLACKS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+LEAST = 0
+
+# Steps of a chain for each draw, and before the first one.
+THIN, BURN_IN = 20, 500
+
+BATCH = 5
+
+
+def measure(run):
+    """Train both machines on many data sets, over all rates and slacks."""
+    n = run.size(100, 5)
+    seeds = [(run.entropy(start), BATCH) for start in range(0, n, BATCH)]
+    errors = np.concatenate(run.map(test_errors, seeds))
+    bpm, svm, mean = np.split(errors, [len(RATES), len(RATES) + len(SLACKS)], axis=1)
+    true = bpm[:, [RATES.index(NOISE)]]
+    return {
+        "n": n,
+        "bpm": bpm.mean(axis=0), "bpm_error": stderr(bpm),
+        "svm": svm.mean(axis=0), "svm_error": stderr(svm),
+        "mean": mean.mean(), "mean_error": stderr(mean[:, 0]),
+        "gap": (svm - true).mean(axis=0), "gap_error": stderr(svm - true),
+        "rate_gap": (bpm - true).mean(axis=0), "rate_gap_error": stderr(bpm - true),
+    }  # fmt: skip
+
+
+def test_errors(seed, n):
+    """Return test errors in % on ``n`` data sets: columns are rates, slacks, and endless slack."""
+    rows = []
+    for k in range(n):
+        rng = np.random.default_rng([*seed, k])
+        X, y = sphere_set(rng, TRAIN, NOISE)
+        X_test, y_test = sphere_set(rng, TEST, NOISE)
+        state = int(rng.integers(2**31))
+        vectors = [bayes_point(X, y, rate, state) for rate in RATES]
+        vectors += [slack_margin(X, y, slack) for slack in SLACKS]
+        vectors.append(X.T @ y)  # what the machine tends to with ever more slack
+        rows.append([error_rate(X_test @ w, y_test) for w in vectors])
+    return np.array(rows)
+
+
+def bayes_point(X, y, rate, state):
+    """Return the mean of draws of the kernel Gibbs sampler."""
+    post = inference.sample_gibbs(
+        VersionSpace(X @ X.T, y), DRAWS, label_noise=rate, thin=THIN, burn_in=BURN_IN,
+        random_state=state,
+    )  # fmt: skip
+    return X.T @ post.bayes_point()
+
+
+def slack_margin(X, y, slack):
+    """Return the support vector machine whose squared slacks cost 1/``slack``; no bias.
+
+    It is the machine of largest margin once each point has a feature of its own.
+    """
+    return max_margin(np.hstack([y[:, None] * X, np.sqrt(slack) * np.eye(len(y))]))[: X.shape[1]]
+
+
+def compare(data):
+    """Compare the Bayes point machine at the true rate with the other one at all slacks."""
+    gap, error = np.array(data["gap"]), np.array(data["gap_error"])
+    best = int(np.argmin(data["svm"]))
+    true = RATES.index(NOISE)
+    beaten = [slack for slack, wins in zip(SLACKS, gap > ERRORS * error, strict=True) if wins]
+    return [
+        Claim(
+            "the Bayes point machine with the true rate beats the support vector machine that does "
+            "not allow for noise (nearly no slack)",
+            gap[LEAST] > ERRORS * error[LEAST],
+            f"{_value(data, 'bpm', true)} against {_value(data, 'svm', LEAST)} at λ = "
+            f"{SLACKS[LEAST]:g}; paired difference {gap[LEAST]:.2f} ± {error[LEAST]:.2f}",
+        ),
+        Claim(
+            "and no amount of slack makes up for that (our reading of the text)",
+            bool(np.all(gap > ERRORS * error)),
+            f"it is beaten for λ in {{{', '.join(f'{slack:g}' for slack in beaten)}}}; at λ = "
+            f"{SLACKS[best]:g} it is best, {_value(data, 'svm', best)}, paired difference "
+            f"{gap[best]:.2f} ± {error[best]:.2f}",
+        ),
+    ]
+
+
+def _value(data, key, k):
+    return f"{data[key][k]:.2f} ± {data[f'{key}_error'][k]:.2f} %"
+
+
+def draw(data, figure):
+    """Draw both curves with one axis of errors."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    style = {"linewidth": 2.5, "markersize": 9, "capsize": 4}
+    left.errorbar(RATES, data["bpm"], data["bpm_error"], color=BLUE, marker="o", **style)
+    right.errorbar(
+        SLACKS, data["svm"], data["svm_error"], color=VERMILION, marker="s", linestyle="--", **style
+    )
+    left.axvline(NOISE, color="0.6", linewidth=1.5, zorder=0)
+    left.text(NOISE + 0.004, 5.02, "true rate", fontsize=13, va="bottom")
+    right.axhline(data["mean"], color=BLACK, linestyle=":", linewidth=2)
+    right.text(SLACKS[0], data["mean"], "endless slack: Σ y x", fontsize=13, va="bottom")
+    right.text(SLACKS[0], 100 * NOISE, "least possible error", fontsize=13, va="bottom")
+    for axes in (left, right):
+        axes.axhline(100 * NOISE, color="0.6", linewidth=1.5)
+        axes.tick_params(labelleft=True)
+    left.set_title("Bayes point machine", fontsize=LABEL_SIZE)
+    right.set_title("Support vector machine", fontsize=LABEL_SIZE)
+    left.set_xlabel("assumed rate of label noise q", fontsize=LABEL_SIZE)
+    right.set_xlabel("slack λ", fontsize=LABEL_SIZE)
+    right.set_xscale("log")
+    left.set_ylabel("test error (%)", fontsize=LABEL_SIZE)
+    left.set_ylim(4.95, None)
+
+
+def thoughts(data):
+    """Return what we make of it, with the numbers of the run."""
+    gap, error = np.array(data["gap"]), np.array(data["gap_error"])
+    beaten = [slack for slack, wins in zip(SLACKS, gap > ERRORS * error, strict=True) if wins]
+    rates, rate_error = np.abs(data["rate_gap"]), data["rate_gap_error"]
+    return f"""The Bayes point machine beats the support vector machine up to λ =
+{max(beaten, default=0):g}, and hardly depends on the assumed rate: from {RATES[1]:g} to
+{RATES[-1]:g} its error differs from that at the true rate by {rates[1:].max():.2f} points or less,
+and at {RATES[0]:g} by {rates[0]:.2f} ± {rate_error[0]:.2f}. But with much slack the support vector
+machine is better, by {-gap[-1]:.2f} ± {error[-1]:.2f} points at λ = {SLACKS[-1]:g}, so the second
+statement, our reading of what section 4 says, does not hold. We put that down to the data. With
+growing λ the machine tends to Σ y x, and these points crowd around w* and its opposite: by symmetry
+the mean of y x points along w*, so that Σ y x finds it ({data["mean"]:.2f} %) almost without regard
+to the boundary. A uniform prior knows nothing of where points lie. With another reading of the
+angles the points would lie elsewhere. If the paper's slacks end near 1, its figure shows what ours
+does up to there; that we cannot tell from the text. In a trial, draws of the noisy billiard instead
+of the Gibbs sampler gave the same picture."""
+
+
+ITEM = Item(
+    paper="KGS",
+    place="figure 4",
+    title="Bayes point machine and support vector machine under label noise",
+    then="""100 training sets of 100 points and test sets of 1000 on the sphere in three
+dimensions, 5 % of all labels flipped. The figure plots the error of a Bayes point machine,
+from 100 draws of the kernel Gibbs sampler, over the assumed rate q, and that of a support
+vector machine over its slack. The text that we have breaks off within the description of the
+figure, so its statements are those of the abstract, that the Bayes point machine outperforms a
+support vector machine, which cannot allow for label noise; and of section 4, that under label
+noise there is no support vector machine that does the same.""",
+    now=f"""100 sets of the same data; the paper does not say what the two angles, from Beta(5, 5)
+and Beta(0.1, 0.1), are multiplied by, and π for both is our reading. The Bayes point is the mean of
+100 draws by `sample_gibbs`: 25 from each of four chains, {THIN} steps apart, since neighbouring
+steps are much alike. The support vector machine has no bias and quadratic slack: λ on the diagonal
+of the kernel matrix. Rates and slacks are our choice; the paper's are in the picture only. Test
+labels are flipped, too, so that 5 % is the least error.""",
+    measure=measure,
+    compare=compare,
+    draw=draw,
+    alt="Left: the error of the Bayes point machine, about 5.8 % whatever rate is assumed. Right: "
+    "that of the support vector machine falls from 6.1 to 5.3 % with growing slack.",
+    thoughts=thoughts,
+    size=(11.0, 4.4),
+)

@@ -1,0 +1,61 @@
+"""What several items compute."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+from bayespoint.papers import datasets
+
+
+def stderr(values, axis=0):
+    """Return the standard error of the mean."""
+    values = np.asarray(values, dtype=float)
+    return np.std(values, axis=axis, ddof=1) / np.sqrt(values.shape[axis])
+
+
+def max_margin(Z):
+    """Return the unit vector of largest margin: along the shortest w with Z w >= 1.
+
+    Rows of Z are points times labels; there is no bias but one that is a column. Lawson and Hanson
+    reduce the problem to non-negative least squares.
+    """
+    system = np.vstack([Z.T, np.ones(len(Z))])
+    target = np.append(np.zeros(Z.shape[1]), 1.0)
+    a, _ = nnls(system, target, maxiter=20 * len(Z))
+    residual = target - system @ a
+    w = -residual[:-1] / residual[-1]
+    return w / np.linalg.norm(w)
+
+
+def max_margin_coef(space):
+    """Return coefficients of the unit vector of largest margin in a VersionSpace."""
+    gram = space.rows.store + np.diag(space.ridge)
+    L = np.linalg.cholesky(gram)
+    return np.linalg.solve(L.T, max_margin(space.y[:, None] * L))
+
+
+def error_rate(outputs, y):
+    """Return the share of wrong labels, in per cent; an output of zero is wrong."""
+    return 100 * float(np.mean(np.asarray(y) * np.asarray(outputs) <= 0))
+
+
+def split_of(name, split):
+    """Return a split of a set of JMLR's table 1: Rätsch's, or 60:40 where there are none."""
+    if name not in ("sonar", "ionosphere"):
+        return datasets.raetsch(name, split)
+    X, y = datasets.load(name)
+    order = np.random.default_rng(20010000 + split).permutation(len(y))
+    cut = int(0.6 * len(y))
+    return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
+
+
+def distinct(X, y):
+    """Return the rows without repetitions: equal rows with equal labels are one wall."""
+    rows = np.unique(np.column_stack([X, y]), axis=0)
+    return rows[:, :-1], rows[:, -1]
+
+
+def bare_axes(axes):
+    """Make axes for a map: one scale for both directions, no frame; return them."""
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    return axes

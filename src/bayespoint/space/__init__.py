@@ -1,0 +1,1 @@
+"""Kernels, rows of the Gram matrix and their factor, version space, posterior, votes."""

@@ -1,0 +1,450 @@
+"""Kernel functions and feature-space normalisation.
+
+A `Kernel` turns rows of data into blocks of the Gram matrix. Everything that a block needs of a
+point (its squared norm, its length in feature space) is computed once, in `Kernel.prepare`.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+
+from bayespoint._support.checks import shown_places
+
+KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
+
+# Rows, columns and features of one product. Both sides are padded to full tiles and features are
+# summed in parts, so that each entry has the same bits whichever rows share its block and however
+# many threads BLAS uses (measured with OpenBLAS: ragged edges change bits, and so does the number
+# of threads from 400 features on).
+BLOCK_ROWS = 128
+BLOCK_FEATURES = 256
+COLUMN_TILE = 512
+MAX_BLOCK_COLUMNS = 2048
+
+# Callables, too, get full tiles: many are products inside.
+CALLABLE_TILE = 64
+
+CACHE_LINE = 64  # bytes
+
+# Below this share of non-zeros a loop over non-zeros beats a dense product.
+SPARSE_DENSITY = 0.35
+
+# Squared distances of float32 points, times gamma, may lose this much to rounding.
+DISTANCE_TOLERANCE = 1e-3
+
+# The rows of a block beside sparse points are made dense up to this many bytes.
+DENSE_PANEL_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points with what the kernel needs of each: made by `Kernel.prepare`."""
+
+    X: Any  # ndarray or csr_matrix
+    squared_norm: np.ndarray | None
+    scale: np.ndarray | None  # 1/sqrt(k(x,x) + bias), which normalises; None leaves as it is
+    length: np.ndarray  # sqrt(k(x,x)) of the final kernel: 1 where it is normalised
+
+    def __len__(self):
+        """Return the number of points."""
+        return self.X.shape[0]
+
+    def astype(self, dtype):
+        """Return the points in another precision."""
+        return self._with_each(lambda field: field.astype(dtype))
+
+    def take(self, index):
+        """Return some of the points."""
+        return self._with_each(lambda field: field[index])
+
+    def _with_each(self, change):
+        fields: Any = {name: f if f is None else change(f) for name, f in vars(self).items()}
+        return Points(**fields)
+
+
+def block_columns(n_points):
+    """Columns of a block: full tiles, fewer of them where there are few points."""
+    return min(max(1, -(-n_points // COLUMN_TILE)) * COLUMN_TILE, MAX_BLOCK_COLUMNS)
+
+
+class Kernel:
+    """A kernel with its bias and normalisation.
+
+    Parameters
+    ----------
+    name : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable
+        A callable takes two arrays of points and returns the array of kernel values.
+    gamma, degree, coef0 : float, int, float
+        As in `sklearn.metrics.pairwise`.
+    bias : float
+        Variance of the bias weight, added to the kernel before normalisation.
+    normalize : bool
+        Divide by sqrt(k(x,x) k(x',x')), which makes all points unit vectors in feature space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint.space.kernels import Kernel
+    >>> kernel = Kernel("poly", degree=2, gamma=1.0, coef0=1.0, bias=0.0, normalize=True)
+    >>> kernel(np.array([[1.0, 0.0], [1.0, 1.0]])).round(3)
+    array([[1.   , 0.667],
+           [0.667, 1.   ]])
+    """
+
+    def __init__(self, name, *, gamma=1.0, degree=3, coef0=1.0, bias=0.0, normalize=True):
+        self.name = name
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+        self.normalize = normalize
+        self.layout_ = None  # "dense" or "sparse", with or without ", double"
+        self.center_ = None
+
+    @cached_property
+    def uses_products(self):
+        """Whether the kernel is a function of inner products."""
+        return not callable(self.name) and self.name in ("linear", "poly", "rbf")
+
+    def fit_layout(self, X):
+        """Choose dense or sparse products from the training points, and a centre for "rbf".
+
+        Distances do not change when all points are shifted; about the mean they keep the most
+        digits. Sparse points stay where they are, or they would be sparse no more. Where too few
+        digits of float32 are left, points are taken to float64.
+        """
+        if not self.uses_products:
+            return self
+        sparse = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
+        self.layout_ = "sparse" if sparse else "dense"
+        if self.name == "rbf" and not sparse:
+            self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        if self.name == "rbf" and X.dtype == np.float32:
+            squared = float(_squared_norms(X if sparse else X - self.center_).max(initial=0.0))
+            if self.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
+                self.layout_ += ", double"
+        return self
+
+    def prepare(self, X, diagonal=None):
+        """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
+        X = self._laid_out(X)
+        squared_norm = _squared_norms(X) if self.uses_products else None
+        if diagonal is None:
+            diagonal = self._diagonal(X, squared_norm)
+        negative = diagonal < 0
+        diagonal = diagonal + self.bias
+        infinite = ~np.isfinite(diagonal)
+        if squared_norm is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                infinite |= ~np.isfinite(2 * self.gamma * squared_norm)
+        self.check_diagonal(infinite, negative, X.dtype)
+        length = np.sqrt(diagonal).astype(X.dtype, copy=False)
+        if not self.normalize:
+            return Points(X, squared_norm, None, length)
+        # A point at the origin of feature space has no direction: all its outputs are zero.
+        scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        return Points(X, squared_norm, scale, np.sign(length))
+
+    def check_diagonal(self, infinite, negative, dtype):
+        """Refuse points whose k(x, x) overflows or is negative, as masks say."""
+        if np.any(infinite):
+            raise ValueError(
+                f"the kernel overflows {dtype} for rows {shown_places(infinite)} of X: scale the "
+                f"features (for example with StandardScaler) or lower gamma, degree or coef0."
+            )
+        if np.any(negative):
+            raise ValueError(
+                f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
+                f"{shown_places(negative)} of X. Use a kernel that is an inner product."
+            )
+
+    def _laid_out(self, X):
+        if self.layout_ is None:
+            return X
+        if self.layout_.endswith("double"):
+            X = X.astype(np.float64)
+        if self.layout_.startswith("sparse"):
+            return X if sp.issparse(X) else sp.csr_matrix(X)
+        X = X.toarray() if sp.issparse(X) else X
+        return X if self.center_ is None else X - self.center_
+
+    def __call__(self, X, Y=None):
+        """Return the whole matrix of kernel values, for small data."""
+        kernel = self if self.layout_ else copy(self).fit_layout(X)
+        left = kernel.prepare(X)
+        right = left if Y is None else kernel.prepare(Y)
+        values = np.empty((len(left), len(right)), dtype=left.X.dtype)
+        for start in range(0, len(left), BLOCK_ROWS):
+            panel = kernel.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
+            for first in range(0, len(right), block_columns(len(right))):
+                block = kernel.block(panel, right, first)[: len(left) - start]
+                values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
+        return values
+
+    def with_settings(self, gamma, bias):
+        """Return a copy with another width and bias."""
+        other = copy(self)
+        other.gamma, other.bias = gamma, bias
+        return other
+
+    def derivatives(self, X):
+        """Derivatives of the Gram matrix in the logarithms of its settings, for small data.
+
+        Parameters
+        ----------
+        X : ndarray or csr_matrix of shape (m, n_features)
+
+        Returns
+        -------
+        dict of str to ndarray of shape (m, m)
+            ``log_gamma`` for "rbf", "laplacian" and "poly"; ``log_bias`` where there is a bias.
+        """
+        wanted = [name for name in ("gamma", "bias") if name == "gamma" or self.bias]
+        _, found = self.with_derivatives(X, wanted)
+        return {f"log_{name}": change for name, change in found.items()}
+
+    def with_derivatives(self, X, wanted):
+        """Gram matrix and its derivatives in the logarithms of "gamma" or "bias", in float64.
+
+        Only those ``wanted`` that the kernel has.
+        """
+        plain = copy(self)
+        plain.bias, plain.normalize = 0.0, False
+        given = self.name == "precomputed"
+        values = np.array(X if given else plain(X), dtype=np.float64)
+        values = (values + values.T) / 2
+        found = {}
+        if "gamma" in wanted and self.name in ("rbf", "laplacian"):  # k = exp(-gamma distance)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found["gamma"] = np.where(values > 0, values * np.log(values), 0.0)
+        elif "gamma" in wanted and self.name == "poly":
+            plain.name = "linear"
+            inner = np.asarray(plain(X), dtype=np.float64) * self.gamma
+            found["gamma"] = self.degree * inner * (inner + self.coef0) ** (self.degree - 1)
+        if "bias" in wanted:
+            found["bias"] = np.full_like(values, self.bias)
+        values += self.bias
+        if not self.normalize:
+            return values, found
+        length = np.sqrt(values.diagonal())
+        length[length == 0] = 1.0
+        values /= length
+        values /= length[:, None]
+        for name, change in found.items():
+            share = 0.5 * change.diagonal() / length**2
+            change /= length
+            change /= length[:, None]
+            change -= values * share
+            change -= values * share[:, None]
+            found[name] = change
+        return values, found
+
+    def panel_rows(self, points, n_wanted):
+        """Rows of a panel for so many wanted ones: narrower ones exist for sparse products."""
+        if not self._loops_over_non_zeros(points) or n_wanted > BLOCK_ROWS // 2:
+            return BLOCK_ROWS
+        return BLOCK_ROWS // 4 if n_wanted <= BLOCK_ROWS // 4 else BLOCK_ROWS // 2
+
+    def _loops_over_non_zeros(self, points):
+        dense_bytes = BLOCK_ROWS * points.X.shape[1] * points.X.dtype.itemsize
+        return self.uses_products and sp.issparse(points.X) and dense_bytes <= DENSE_PANEL_BYTES
+
+    def panel(self, points, index):
+        """Gather the rows ``index`` of a block, once for all its columns."""
+        n_rows = self.panel_rows(points, len(index))
+        padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
+        gathered = points.X[padded]
+        if self._loops_over_non_zeros(points):
+            transposed = aligned_empty((gathered.shape[1], n_rows), gathered.dtype)
+            transposed[:] = gathered.toarray().T
+            gathered = transposed
+        squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
+        scale = None if points.scale is None else points.scale[padded]
+        return _Panel(gathered, squared_norm, scale)
+
+    def block(self, panel, points, first):
+        """Kernel values of a panel's rows and `block_columns` points from ``first`` on.
+
+        The rows that pad the panel are there, too.
+        """
+        columns = slice(first, min(first + block_columns(len(points)), len(points)))
+        values = self._raw_block(panel, points, columns)
+        if self.bias:
+            values += self.bias
+        if self.normalize:
+            values *= panel.scale[:, None]
+            values *= points.scale[columns]
+        return values
+
+    def _raw_block(self, panel, points, columns):
+        if self.name == "precomputed":
+            return panel.X[:, columns].copy()
+        if callable(self.name):
+            n_columns = columns.stop - columns.start
+            padding = np.full(-n_columns % CALLABLE_TILE, columns.stop - 1)
+            padded = np.concatenate([np.arange(columns.start, columns.stop), padding])
+            return self._call(panel.X, points.X[padded])[:, :n_columns]
+        if self.name == "laplacian":
+            return _laplacian(panel.X, points.X[columns], self.gamma)
+        values = self._polynomial(panel, points, columns)
+        if self.name == "rbf":
+            np.minimum(values, 0.0, out=values)  # rounding can leave a distance below zero
+            np.exp(values, out=values)
+        return values
+
+    def _polynomial(self, panel, points, columns):
+        """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential."""
+        dtype, n_columns = points.X.dtype, columns.stop - columns.start
+        factor, degree = 1.0, 1.0
+        row_term = np.zeros(len(panel.squared_norm), dtype)
+        column_term = np.zeros(n_columns, dtype)
+        if self.name == "poly":
+            factor, degree = self.gamma, self.degree
+            row_term += self.coef0
+        elif self.name == "rbf":  # -gamma ||x - x'||²
+            factor = 2 * self.gamma
+            row_term -= self.gamma * panel.squared_norm
+            column_term -= self.gamma * points.squared_norm[columns]
+        whole = degree == int(degree)
+        if sp.issparse(points.X) and not sp.issparse(panel.X):
+            from bayespoint._loops.sparse_products import sparse_products
+
+            X, values = points.X, np.empty((n_columns, len(row_term)), dtype=dtype)
+            sparse_products(
+                X.indptr, X.indices, X.data, columns.start, panel.X, dtype.type(factor),
+                row_term, column_term, int(degree) if whole else 1, values,
+            )  # fmt: skip
+            return _power(np.ascontiguousarray(values.T), 1 if whole else degree)
+        values = _products(panel, points, columns)
+        values *= factor
+        values += row_term[:, None]
+        values += column_term
+        return _power(values, degree)
+
+    def _diagonal(self, X, squared_norm):
+        if callable(self.name):
+            starts = range(0, X.shape[0], 64)
+            blocks = [self._call(X[s : s + 64], X[s : s + 64]).diagonal() for s in starts]
+            return np.concatenate(blocks) if blocks else np.empty(0, dtype=X.dtype)
+        if self.name in ("rbf", "laplacian"):
+            return np.ones(X.shape[0], dtype=X.dtype)
+        if self.name == "poly":
+            with np.errstate(over="ignore", invalid="ignore"):
+                return _power(self.gamma * squared_norm + X.dtype.type(self.coef0), self.degree)
+        return squared_norm
+
+    def _call(self, A, B):
+        values = self.name(A, B)
+        try:
+            with np.errstate(over="ignore"):
+                values = np.array(values, dtype=A.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"kernel(X, Y) must return an array of numbers: {error}") from error
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"kernel(X, Y) must return an array of shape {(A.shape[0], B.shape[0])} for "
+                f"{A.shape[0]} and {B.shape[0]} points; it returned shape {values.shape}."
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError("kernel(X, Y) returned NaN or infinity; return finite values.")
+        return values
+
+
+class _Panel(NamedTuple):
+    """The rows of a block: (rows, features), or dense (features, rows) beside sparse points."""
+
+    X: Any
+    squared_norm: np.ndarray | None
+    scale: np.ndarray | None
+
+
+def aligned_empty(shape, dtype):
+    """Array at the start of a cache line: vector loops over it are up to a third faster."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+def _products(panel, points, columns):
+    """Inner products of the panel's rows with some points, in tiles of one fixed size."""
+    n_columns = columns.stop - columns.start
+    if sp.issparse(panel.X):
+        return (panel.X @ points.X[columns].T).toarray()
+    chunk = points.X[columns]
+    width = block_columns(len(points))
+    if n_columns < width:
+        padded = np.zeros((width, chunk.shape[1]), dtype=chunk.dtype)
+        padded[:n_columns] = chunk
+        chunk = padded
+    products = panel.X[:, :BLOCK_FEATURES] @ chunk[:, :BLOCK_FEATURES].T
+    for k in range(BLOCK_FEATURES, chunk.shape[1], BLOCK_FEATURES):
+        features = slice(k, k + BLOCK_FEATURES)
+        products += panel.X[:, features] @ chunk[:, features].T
+    return products[:, :n_columns]
+
+
+def _squared_norms(X):
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", X, X)
+
+
+def _laplacian(A, B, gamma):
+    sparse = sp.issparse(A) or sp.issparse(B)
+    distance = manhattan_distances(A, B) if sparse else cdist(A, B, "cityblock")
+    with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
+        return np.exp(-gamma * distance).astype(A.dtype, copy=False)
+
+
+def _power(base, degree):
+    """``base ** degree``, by multiplication for whole numbers: faster than numpy's power."""
+    if degree == 1:
+        return base
+    if degree != int(degree):
+        return np.power(base, base.dtype.type(degree))
+    result, square, left = None, base, int(degree)
+    while left:
+        if left & 1:
+            result = square.copy() if result is None else np.multiply(result, square, out=result)
+        left >>= 1
+        if left:
+            square = square * square
+    return result
+
+
+def scale_gamma(X, weight):
+    """Width 1 / (n_features * variance of all values), as SVC's "scale"; a weight means copies."""
+    share = weight / weight.sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = X.variance(share) if hasattr(X, "variance") else _variance(X, share)
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma from the data needs the variance of X, which overflows: scale the features, "
+            "for example with StandardScaler."
+        )
+    if variance <= 0:
+        return 1.0
+    with np.errstate(over="ignore"):
+        gamma = 1.0 / (X.shape[1] * variance)
+    if not np.isfinite(gamma):
+        raise ValueError("gamma from the data overflows: the features vary too little; scale them.")
+    return float(gamma)
+
+
+def _variance(X, share):
+    """Variance of all values, each row with its share."""
+    mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
+    if sp.issparse(X):
+        square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
+        return share @ square - mean * mean
+    # A few rows at a time: no copy of X in float64.
+    parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
+    return share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])

@@ -1,0 +1,203 @@
+"""Version space: the classifiers that agree with every training label."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+from bayespoint._support.checks import shown_places
+from bayespoint._support.devices import is_tensor
+from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, FullRows, outputs_of, submatrix
+
+# Gordan's certificate is accepted when the combination it names has this relative squared
+# length: version space is then empty, or narrower than rounding errors.
+GORDAN_TOLERANCE = 1e-12
+
+# Points looked at for a certificate; the solve is cubic in them.
+GORDAN_POINTS = 800
+
+# Relative difference of K and its transpose that rounding may leave.
+SYMMETRY_TOLERANCE = 1e-5
+
+# Rows of a given Gram matrix that are checked together.
+CHECKED_ROWS = 256
+
+
+class EmptyVersionSpaceError(ValueError):
+    """No classifier agrees with all labels.
+
+    Attributes
+    ----------
+    points : ndarray
+        Indices of training points that contradict each other.
+    """
+
+    def __init__(self, points, problem="", remedy="use a richer kernel (larger gamma, bias > 0)"):
+        points = self.points = np.sort(points)
+        super().__init__(
+            f"version space is empty{problem}: no classifier with this kernel gives the "
+            f"{len(points)} training points {shown_places(np.ones(len(points)), points, 20)} "
+            f"their labels at once (a positive combination of them, signed by label, vanishes). "
+            f"Set softness > 0 (for example 0.1) or, with the billiard, label_noise > 0, {remedy}, "
+            f"or correct the labels of these points."
+        )
+
+
+class VersionSpace:
+    """All unit vectors w in feature space with y_i <w, phi(x_i)> > 0 for every training point.
+
+    Parameters
+    ----------
+    K : array-like of shape (m, m) or GramRows
+        Gram matrix of the training points.
+    y : array-like of shape (m,)
+        Labels, -1 or +1.
+    softness : float, default=0.0
+        Soft boundaries: the diagonal of K is multiplied by ``1 + softness``. With
+        ``softness > 0`` version space is never empty.
+
+    Attributes
+    ----------
+    rows : GramRows or FullRows
+        Rows of K, without the softness.
+    y : ndarray of shape (m,)
+    softness : float
+    ridge : ndarray of shape (m,)
+        What softness adds to the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace
+    >>> space = VersionSpace(np.array([[1.0, 0.5], [0.5, 1.0]]), [1, -1])
+    >>> space.margins([1.0, -1.0])
+    array([0.5, 0.5])
+    >>> bool(space.norm([1.0, -1.0]) == 1.0)
+    True
+    """
+
+    def __init__(self, K, y, softness=0.0):
+        self.rows = K if hasattr(K, "slot_of_row") else FullRows(_checked_gram(K))
+        self.y = _checked_labels(y, len(self.rows))
+        if not isinstance(softness, int | float | np.number) or not 0 <= softness < np.inf:
+            raise ValueError(f"softness must be a finite number >= 0; got {softness!r}.")
+        self.softness = float(softness)
+        self.ridge = self.softness * self.rows.diagonal
+
+    def __len__(self):
+        """Return the number of training points."""
+        return len(self.y)
+
+    def outputs(self, coef):
+        """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric.
+
+        ``coef``: one vector (m,), or one a row.
+        """
+        return outputs_of(self.rows, self.ridge, np.asarray(coef, dtype=np.float64))
+
+    def margins(self, coef):
+        """Margins y_i <w, phi(x_i)>: all positive inside version space."""
+        return self.y * self.outputs(coef)
+
+    def norm(self, coef):
+        """Length of w in the softened metric."""
+        return float(np.sqrt(max(np.dot(coef, self.outputs(coef)), 0.0)))
+
+    def conflict(self, candidates=None):
+        """Find points that prove version space empty (Gordan's theorem), or None.
+
+        Version space is empty if and only if some c >= 0, c != 0 has G c = 0, where
+        G_ij = y_i y_j K_ij; the points with c_i > 0 contradict each other.
+
+        Parameters
+        ----------
+        candidates : array-like of int, optional
+            Where to look; at most 800 points. Default: the first 800.
+
+        Returns
+        -------
+        ndarray of int or None
+            None means that none was found among the candidates, which proves something only
+            when these are all the points.
+        """
+        if candidates is None:
+            candidates = np.arange(len(self))
+        candidates = np.asarray(candidates, dtype=np.int64)[:GORDAN_POINTS]
+        if not len(candidates):
+            return None
+        G = self._signed_gram(candidates)
+        length = np.sqrt(G.diagonal())
+        if np.any(length == 0):  # a point at the origin is on no side of anything
+            return candidates[length == 0]
+        G /= np.outer(length, length)
+        tolerance = max(GORDAN_TOLERANCE, 32 * np.finfo(self.rows.dtype).eps)
+        system = np.vstack([G, np.ones(len(G))])
+        try:
+            c, _ = nnls(system, np.append(np.zeros(len(G)), 1.0))
+        except RuntimeError:  # the solver gave up
+            return None
+        if c @ G @ c < -tolerance * c.sum() ** 2:
+            raise ValueError("K is not positive semi-definite. Pass inner products.")
+        if not c.sum() > 0.5 or c @ G @ c > tolerance * c.sum() ** 2:
+            return None
+        return np.sort(candidates[c > np.sqrt(tolerance) * c.max()])
+
+    def _signed_gram(self, index):
+        G = submatrix(self.rows, index)
+        G[np.diag_indices_from(G)] += self.ridge[index]
+        return G * np.outer(self.y[index], self.y[index])
+
+
+def check_space(space):
+    """Refuse what is no version space, and points at the origin."""
+    if not isinstance(space, VersionSpace):
+        raise ValueError(
+            f"space must be a VersionSpace; got {type(space).__name__}. Make one with "
+            f"VersionSpace(K, y)."
+        )
+    origin = np.flatnonzero(space.rows.diagonal == 0)
+    if len(origin):
+        raise ValueError(
+            f"points {origin[:20].tolist()} lie at the origin of feature space (k(x, x) = 0), on "
+            f"no side of any classifier; leave them out."
+        )
+
+
+def _checked_gram(K):
+    if is_tensor(K):
+        raise ValueError("K is a PyTorch tensor; pass an array: K.cpu().numpy().")
+    K = np.array(K, order="C", copy=None)
+    if K.dtype not in (np.float32, np.float64):
+        K = K.astype(np.float64)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
+        raise ValueError(f"K must be a square Gram matrix; got an array of shape {K.shape}.")
+    if not np.isfinite(K.max() - K.min()):
+        raise ValueError("K contains NaN or infinity; remove those points or clean the kernel.")
+    slack = SYMMETRY_TOLERANCE * max(K.max(), -K.min())
+    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    wrong, symmetric = np.zeros(len(K), dtype=bool), True
+    for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
+        part = slice(start, start + CHECKED_ROWS)
+        difference = np.abs(K[part] - K[:, part].T).max()
+        if difference > slack:
+            raise ValueError(
+                "K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points."
+            )
+        symmetric &= difference == 0
+        bound = (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length[part], length)
+        wrong[part] = np.any(np.abs(K[part]) > bound, axis=1)
+    if np.any(wrong):
+        raise ValueError(
+            f"K is not positive semi-definite: |K[i, j]| > sqrt(K[i, i] K[j, j]) in rows "
+            f"{shown_places(wrong)}. Pass inner products."
+        )
+    return K if symmetric else (K + K.T) / 2
+
+
+def _checked_labels(y, n_points):
+    y = np.asarray(y)
+    numbers = y.dtype.kind in "biuf"
+    if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):
+        raise ValueError(
+            f"y must hold {n_points} labels -1 or +1, one a row of K; got shape {y.shape}, type "
+            f"{y.dtype}, values {y.ravel()[:5].tolist()}."
+        )
+    return y.astype(np.float64)
