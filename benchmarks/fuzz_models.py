@@ -407,8 +407,7 @@ def kills_of_fit(n_kills, rng, folder):
 
     def fit_and_save(seed=1):
         clf = BayesPointClassifier(inference="billiard", **(FIXED | {"random_state": seed}))
-        clf.fit(X, y).diagnostics_["flight_seconds"] = 0.0  # else no two files are the same
-        clf._draws_["info"]["flight_seconds"] = 0.0
+        clf.fit(X, y).draws_.info["flight_seconds"] = 0.0  # else no two files are the same
         model_file.save(path, clf)
 
     with warnings.catch_warnings():

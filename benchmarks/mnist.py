@@ -15,6 +15,8 @@ import resource
 import subprocess
 import sys
 import time
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -208,10 +210,10 @@ def run_draws(data, options, results):  # noqa: ARG001
 
 def draw_outputs(clf, X_test):
     """Outputs of single draws, (n_test, n_classes, n_draws)."""
-    outputs = []
+    outputs, asked = [], clf.prepared(X_test)
     for c in range(N_CLASSES):
         coef = clf.posterior(c).coef[:, clf.support_].toarray()
-        outputs.append(clf._outputs(X_test, coef))
+        outputs.append(clf.predictor_.support.outputs(asked, coef))
     return np.stack(outputs, axis=1)
 
 
@@ -270,10 +272,9 @@ def run_exact(data, options, results):
     """Training errors of all hundred runs, recomputed in float64."""
     X, y, _, _ = data["published"]
     clf = results.get("published") or model(PUBLISHED, options).fit(X, y)
-    double = BayesPointClassifier(**PUBLISHED, inference="perceptron")
-    double.__dict__ |= clf.__dict__
-    double._support_ = dict(clf._support_)
-    double._support_["X"] = clf._support_["X"].astype(np.float64)
+    double, support = copy(clf), clf.predictor_.support
+    support = replace(support, points=support.points.astype(np.float64))
+    double.predictor_ = replace(clf.predictor_, support=support)
     wrong, worst = [], 0.0
     outputs = draw_outputs_double(double, X.astype(np.float64))
     for c in range(N_CLASSES):

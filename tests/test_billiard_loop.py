@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bayespoint._loops import billiard as billiard_loop
 from bayespoint._loops.billiard import (
     BOUNCES,
     CHUNK,
@@ -18,6 +19,9 @@ from bayespoint._loops.billiard import (
     RANDOM,
     RECORDED,
     TOUCH,
+    Course,
+    Record,
+    Walls,
     fly,
     next_wall,
     uniform,
@@ -266,16 +270,18 @@ class Ball:
         if np.any(slots != np.arange(len(self.K))):
             store = np.empty_like(self.rows)
             store[slots] = self.rows
-        fly(
-            store, slots.astype(np.int32), self.K.diagonal().copy(), self.ridge,
-            np.zeros((0, 0)), self.label, self.pass_rate,
-            np.zeros((len(self.K), 2), dtype=np.int64), np.zeros((0, 0)), 0.0,
-            np.full(self.n_flights, self.travel), self.n_flights, self.thin, max_events,
-            self.directions,
-            self.white, self.side, self.P, self.Q, self.coef_p, self.coef_q, self.white_p,
-            self.white_q, self.kicks, self.ends_coef, self.ends_white, self.angle, self.cursor,
-            np.full(CHUNK, np.nan), self.draws_output, self.draws_coef, self.draws_white, self.path,
+        walls = Walls(
+            rows=store, slot_of_row=slots.astype(np.int32), squared_length=self.K.diagonal().copy(),
+            ridge=self.ridge, basis=np.zeros((0, 0)), label=self.label, pass_rate=self.pass_rate,
+            change=np.zeros((len(self.K), 2), dtype=np.int64), log_weight=np.zeros((0, 0)),
+            slope=0.0,
         )  # fmt: skip
+        fields = billiard_loop.Ball._fields
+        ball = billiard_loop.Ball(*(getattr(self, name) for name in fields))
+        travels = np.full(self.n_flights, self.travel)
+        course = Course(travels, self.directions, self.white, self.thin)
+        record = Record(self.draws_output, self.draws_coef, self.draws_white, self.path)
+        fly(walls, ball, course, record, max_events)
         return self
 
     @property

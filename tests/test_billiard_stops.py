@@ -17,8 +17,8 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint.inference import sample_billiard
 from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard import flights
 from bayespoint.inference.billiard.balls import Balls, Table
-from bayespoint.space.factor import factorise
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.rows import FullRows, GramRows
 
@@ -87,7 +87,7 @@ def test_more_draws_and_steps_leave_the_first_draws_as_they_are(monkeypatch):
     # Steps of other lengths settle elsewhere, which moves roundings and nothing else.
     space = make_space(m=9)
     posterior = sample(space, 40, n_chains=1, burn_in=5)
-    monkeypatch.setattr(billiards, "MAX_FLIGHTS", 2)
+    monkeypatch.setattr(flights, "MAX_FLIGHTS", 2)
     in_steps = sample(space, 40, n_chains=1, burn_in=5)
     assert_allclose(in_steps.coef, posterior.coef, atol=1e-8)
     assert_allclose(in_steps.bayes_point(), posterior.bayes_point(), atol=1e-8)
@@ -313,7 +313,7 @@ def test_an_interrupt_from_inside_comes_out_and_leaves_everything_usable(
     n_threads = threading.active_count()
     with monkeypatch.context() as patch:
         interrupt(patch, Budget, "show", after)
-        patch.setattr(billiards, "MAX_FLIGHTS", 1)
+        patch.setattr(flights, "MAX_FLIGHTS", 1)
         with pytest.raises(KeyboardInterrupt):
             sample(space, n_jobs=n_jobs)
     assert threading.active_count() == n_threads
@@ -408,18 +408,29 @@ def test_a_perceptron_that_looks_for_a_start_shows_no_progress(monkeypatch, caps
 # ---------------------------------------------------------------------- rounding errors
 
 
-def lead_astray(monkeypatch, ball, calls, share=-1.0):
-    """Multiply recomputed outputs of a ball, at some of the calls that recompute them."""
-    original, seen = billiards.outputs_of, []
+class Astray(FullRows):
+    """Rows that multiply the outputs of a ball, at some of the calls for them."""
 
-    def wrapper(rows, ridge, coef):
-        outputs = original(rows, ridge, coef)
-        seen.append(None)
-        if len(seen) - 1 in calls:
-            outputs[ball] *= share
+    def __init__(self, rows, ball, calls, share=-1.0):
+        super().__init__(rows.store)
+        self.ball, self.calls, self.share, self.n_calls = ball, calls, share, 0
+
+    def outputs(self, ridge, coef):
+        outputs = super().outputs(ridge, coef)
+        if self.n_calls in self.calls:
+            outputs[self.ball] *= self.share
+        self.n_calls += 1
         return outputs
 
-    monkeypatch.setattr(billiards, "outputs_of", wrapper)
+
+def lead_astray(monkeypatch, **how):
+    """Let all balls made from now on fly over rows that are `Astray`."""
+    make = Balls.__init__
+
+    def over_them(balls, table, *args, **options):
+        make(balls, table._replace(rows=Astray(table.rows, **how)), *args, **options)
+
+    monkeypatch.setattr(Balls, "__init__", over_them)
 
 
 # Calls that recompute: 0 sees the starts, then one for each step and each repetition of it.
@@ -474,7 +485,7 @@ def test_many_points_in_few_dimensions_lose_no_digits(n_features, dtype):
 
 
 def make_balls(space, start, n_path=0):
-    factor = factorise(space.rows, space.softness, Threads(1))
+    factor = space.rows.factorise(space.softness, Threads(1))
     n_balls = len(start)
     table = Table(
         space.rows, space.ridge, factor, np.tile(space.y, (n_balls, 1)),
@@ -497,8 +508,9 @@ class Scripted(Budget):
 
 def test_no_time_for_a_repetition_leaves_no_draw_that_was_never_made(monkeypatch):
     space = make_space(m=20)
-    balls = make_balls(space, sample(space, 4).coef)
-    lead_astray(monkeypatch, ball=1, calls={0})
+    start = sample(space, 4).coef
+    lead_astray(monkeypatch, ball=1, calls={1})
+    balls = make_balls(space, start)
 
     def poisoned(shape, dtype=np.float64, **_):
         return np.full(shape, np.nan if np.issubdtype(dtype, np.floating) else -1, dtype)

@@ -6,6 +6,7 @@ import io
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import is_dataclass
 
 import joblib
 import numpy as np
@@ -219,10 +220,12 @@ PLAIN = (np.ndarray, np.generic, int, float, str, type(None))
 
 
 def unusual(value, path):
-    """Paths of what is no array, number, string or collection of those."""
+    """Paths of what is no array, number, string, or collection or frozen dataclass of those."""
+    if is_dataclass(value) and type(value).__dataclass_params__.frozen:
+        return unusual(vars(value), path)
     if isinstance(value, dict):
         return [p for key, one in value.items() for p in unusual(one, f"{path}[{key!r}]")]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [p for i, one in enumerate(value) for p in unusual(one, f"{path}[{i}]")]
     if isinstance(value, np.ndarray) and value.dtype == object:
         return [p for one in value.ravel().tolist() for p in unusual(one, path)]

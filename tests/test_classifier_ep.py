@@ -373,7 +373,7 @@ def test_the_covariance_of_queries_is_that_of_the_gaussians():
         P, sign = post.reducer()
         known = P @ cross.T
         expected -= (known.T * sign) @ known
-    variance, column = clf._posterior_covariance(new)
+    variance, column = clf.predictor_.covariance(clf.prepared(new))
     assert_allclose(variance, expected.diagonal(), atol=SAME)
     for i in (0, 7):
         assert_allclose(column(i), expected[i], atol=SAME)

@@ -8,48 +8,19 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from helpers.cli import FAST, fails, well, write
 from matplotlib.axes import Axes
 from scipy.stats import beta
 from sklearn import metrics
 from sklearn.datasets import load_breast_cancer, load_iris
-from typer.testing import CliRunner
 
 from bayespoint import BayesPointClassifier, OnionClassifier
-from bayespoint.cli import cross_validate, evaluate
-from bayespoint.cli.app import app
+from bayespoint.cli import cross_validate, deciding
 from bayespoint.cli.report import Evaluated, measure
 from bayespoint.cli.verdicts import verdicts_on
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import load, save
 from bayespoint.io.tables import read_table
-
-FAST = ["--inference", "perceptron", "--n-draws", "8", "--n-jobs", "1"]
-
-
-def run(*arguments, input=None):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
-
-
-def well(*arguments, input=None):
-    result = run(*arguments, input=input)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def fails(code, *arguments, words=()):
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit)
-    flat = " ".join(result.output.split())
-    for word in [words] if isinstance(words, str) else words:
-        assert word in flat
-    return flat
-
-
-def write(path, names, rows):
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream).writerows([names, *rows])
-    return path
 
 
 def rows_of(X, labels, columns=6):
@@ -426,7 +397,7 @@ def test_rows_of_the_training_are_noticed(folder):
 
 def test_blocks_change_nothing(folder, monkeypatch):
     whole = numbers(folder, "three.csv", "three_some.bpm")
-    monkeypatch.setattr(evaluate, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(deciding, "BLOCK_ROWS", 10)
     found = numbers(folder, "three.csv", "three_some.bpm")
     assert found["log_loss"] == pytest.approx(whole["log_loss"])
     assert found["confusion"] == whole["confusion"]
@@ -489,7 +460,7 @@ def test_a_fold_that_fails_is_named(folder, monkeypatch):
     def failing(*_):
         raise ValueError("no luck")
 
-    monkeypatch.setattr(cross_validate, "_measure_fold", failing)
+    monkeypatch.setattr(cross_validate, "measure_fold", failing)
     command = ["cross-validate", folder / "three_train.csv", "--target", "kind", *FAST]
     fails(1, *command, words="fold 1: no luck")
 
@@ -598,8 +569,3 @@ def test_diagnose_refuses(folder, tmp_path):
     fails(2, *command, "--plots", tmp_path / "no" / "traces.png", words="no folder")
     fails(2, "diagnose", "--model", tmp_path / "no.bpm", words="is not a file")
     fails(1, "diagnose", "--model", folder / "three.csv")
-
-
-def test_help_has_examples():
-    for command in ("evaluate", "cross-validate", "diagnose"):
-        assert f"Example: bayespoint {command}" in " ".join(well(command, "--help").output.split())

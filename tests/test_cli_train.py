@@ -6,51 +6,26 @@ import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cli import FAST, fails, run_process, well, write
 from sklearn.datasets import load_iris
-from typer.testing import CliRunner
 
 import bayespoint
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint._support.budget import Budget
 from bayespoint._support.devices import DeviceError
-from bayespoint.cli.app import app
 from bayespoint.cli.deciding import decide
 from bayespoint.cli.output import Output
-from bayespoint.cli.predict import _Terminal
-from bayespoint.estimators import placement
+from bayespoint.cli.predict import TerminalStream
 from bayespoint.io.model_file import load, save
 from bayespoint.io.tables import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
-FAST = ["--inference", "perceptron", "--n-draws", "8", "--n-jobs", "1"]
-
-
-def run(*arguments, input=None):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
-
-
-def fails(code, *arguments, words=(), input=None):
-    result = run(*arguments, input=input)
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
-    flat = " ".join(result.output.split())
-    for word in [words] if isinstance(words, str) else words:
-        assert word in flat
-    return flat
-
-
-def write(path, names, rows):
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream).writerows([names, *rows])
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +46,9 @@ def folder(tmp_path_factory):
         [["?", "x", *r[5::-1]] for r in rows],
     )
     train = ["train", folder / "iris.csv", "--target", "species", "--drop", "id", *FAST]
-    result = run(*train, "--model", folder / "iris.bpm")
-    assert result.exit_code == 0, result.output
+    result = well(*train, "--model", folder / "iris.bpm")
     (folder / "said.txt").write_text(result.output, encoding="utf-8")
-    result = run(*train, "--model", folder / "some.bpm", "--coverage", 0.8, "--json")
-    assert result.exit_code == 0, result.output
+    result = well(*train, "--model", folder / "some.bpm", "--coverage", 0.8, "--json")
     (folder / "said.json").write_text(result.stdout, encoding="utf-8")
     return folder
 
@@ -110,8 +83,7 @@ def test_the_model_says_where_it_comes_from(folder):
 
 def predicted(folder, model, *options, data="new.csv"):
     output = folder / "predicted.csv"
-    result = run("predict", folder / data, "--model", folder / model, "--output", output, *options)
-    assert result.exit_code == 0, result.output
+    result = well("predict", folder / data, "--model", folder / model, "--output", output, *options)
     with open(output, newline="", encoding="utf-8") as stream:
         names, *rows = csv.reader(stream)
     return names, rows, result.output
@@ -144,10 +116,9 @@ def test_predict_rejects_as_python_does(folder):
 
 def test_predict_as_json_lines_on_standard_output(folder):
     data = (folder / "iris.csv").read_text(encoding="utf-8")
-    result = run(
+    result = well(
         "predict", "-", "--model", folder / "some.bpm", "--json", "--keep", "id", input=data
     )
-    assert result.exit_code == 0, result.output
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(rows) == 150
     assert rows[7]["kept"] == {"id": "7"}
@@ -158,7 +129,7 @@ def test_predict_as_json_lines_on_standard_output(folder):
 
 def test_blocks_do_not_matter(folder, monkeypatch):
     whole = predicted(folder, "some.bpm")[1]
-    monkeypatch.setattr("bayespoint.cli.predict.BLOCK_ROWS", 7)
+    monkeypatch.setattr("bayespoint.cli.deciding.BLOCK_ROWS", 7)
     parts = predicted(folder, "some.bpm")[1]
     assert [row[:2] for row in parts] == [row[:2] for row in whole]
     np.testing.assert_allclose(
@@ -181,8 +152,7 @@ def test_decide_evaluates_once_and_equals_the_methods():
 def test_spreadsheet_safe(tmp_path):
     rows = [[x, "=cmd()" if x < 0 else "yes", "@bad"] for x in (-2.0, -1.5, -1.0, 1.0, 1.5, 2.0)]
     write(tmp_path / "d.csv", ["x", "y", "+note"], rows)
-    assert run("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "d.bpm",
-               *FAST).exit_code == 0  # fmt: skip
+    well("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "d.bpm", *FAST)
     (tmp_path / "d.bpm").rename(tmp_path / "m.bpm")
     plain = predicted(tmp_path, "m.bpm", "--keep", "+note", data="d.csv")
     safe = predicted(tmp_path, "m.bpm", "--keep", "+note", "--spreadsheet-safe", data="d.csv")
@@ -297,8 +267,7 @@ def test_a_model_from_python_without_encoder(tmp_path):
 def test_labels_are_as_in_the_file(tmp_path):
     rows = [[x, f"{int(x > 0):02}"] for x in np.linspace(-1, 1, 20)]
     write(tmp_path / "d.csv", ["x", "y"], rows)
-    assert run("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "m.bpm",
-               *FAST).exit_code == 0  # fmt: skip
+    well("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "m.bpm", *FAST)
     assert {row[0] for row in predicted(tmp_path, "m.bpm", data="d.csv")[1]} == {"00", "01"}
 
 
@@ -309,9 +278,8 @@ def test_no_header_npy_and_categories(tmp_path):
     np.save(tmp_path / "d.npy", table)
     np.savetxt(tmp_path / "d.csv", table, delimiter=",", fmt="%g")
     for data, options in (("d.npy", []), ("d.csv", ["--no-header"])):
-        result = run("train", tmp_path / data, "--target", "x2", "--model", tmp_path / "m.bpm",
-                     "--categorical", "x1", *options, *FAST)  # fmt: skip
-        assert result.exit_code == 0, result.output
+        well("train", tmp_path / data, "--target", "x2", "--model", tmp_path / "m.bpm",
+             "--categorical", "x1", *options, *FAST)  # fmt: skip
         assert load(tmp_path / "m.bpm").encoder.feature_names_ == ["x0", "x1=0", "x1=1", "x1=2"]
         rows = predicted(tmp_path, "m.bpm", *options, data=data)[1]
         assert [row[0] for row in rows] == [str(int(v)) for v in table[:, 2]]
@@ -319,9 +287,8 @@ def test_no_header_npy_and_categories(tmp_path):
 
 def test_quiet_and_time_limit(folder, tmp_path):
     start = time.perf_counter()
-    result = run("train", folder / "iris.csv", "--target", "species", "--model", tmp_path / "m.bpm",
-                 "--drop", "id", "--max-time", 0.5, "--quiet")  # fmt: skip
-    assert result.exit_code == 0
+    result = well("train", folder / "iris.csv", "--target", "species", "--model",
+                  tmp_path / "m.bpm", "--drop", "id", "--max-time", 0.5, "--quiet")  # fmt: skip
     assert result.output == ""
     assert time.perf_counter() - start < 60
 
@@ -348,10 +315,9 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch):
 
 
 def test_help_has_examples():
-    for command in ("train", "predict", "info", "export"):
-        result = run(command, "--help")
-        assert result.exit_code == 0
-        assert f"Example: bayespoint {command}" in " ".join(result.output.split())
+    commands = ("train", "predict", "info", "export", "evaluate", "cross-validate", "diagnose")
+    for command in commands:
+        assert f"Example: bayespoint {command}" in " ".join(well(command, "--help").output.split())
 
 
 INTERRUPT = """
@@ -375,17 +341,13 @@ AT_ONCE = INTERRUPT.format(
 WHILE_DRAWING = INTERRUPT.format(
     what="from bayespoint.inference.perceptron.ensemble import Ensemble",
     owner="Ensemble", name="add",
-    when="sys._getframe(1).f_code.co_name == 'draw' and not getattr(sys, 'sent', False) "
-    "and not setattr(sys, 'sent', True)",
+    when="sys._getframe(1).f_code.co_name.startswith('draw') "
+    "and not getattr(sys, 'sent', False) and not setattr(sys, 'sent', True)",
 )  # fmt: skip
 
 
 def interrupted(code, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = run_process(code, *arguments)
     assert done.returncode == 128 + signal.SIGINT, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -454,9 +416,8 @@ def test_the_clock_runs_through_all_fits(monkeypatch):
 
 
 def test_a_risk_that_cannot_be_kept(folder, tmp_path):
-    result = run("train", folder / "iris.csv", "--target", "species", "--model", tmp_path / "m.bpm",
-                 "--drop", "id", "--max-risk", 0.005, *FAST)  # fmt: skip
-    assert result.exit_code == 0
+    result = well("train", folder / "iris.csv", "--target", "species", "--model",
+                  tmp_path / "m.bpm", "--drop", "id", "--max-risk", 0.005, *FAST)  # fmt: skip
     said = " ".join(result.output.split())
     assert "rejects every row: no threshold holds a risk of 0.005" in said
     assert "--max-risk or --delta" in said
@@ -468,8 +429,8 @@ def test_notes_on_identifiers_and_single_rows(folder, tmp_path):
     rows = [[i, 100 - i, x, y] for i, (x, y) in enumerate(zip("ab" * 10, "c" + "de" * 9 + "d",
                                                               strict=True))]  # fmt: skip
     write(tmp_path / "d.csv", ["counts up", "row id", "x", "y"], rows)
-    said = run("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "m.bpm",
-               *FAST).output  # fmt: skip
+    said = well("train", tmp_path / "d.csv", "--target", "y", "--model", tmp_path / "m.bpm",
+                *FAST).output  # fmt: skip
     said = " ".join(said.split())
     assert "'counts up' is different in every row" in said
     assert "--drop 'row id' leaves it out" in said
@@ -496,8 +457,7 @@ def test_a_missing_package_is_bad_usage(folder, tmp_path, monkeypatch):
 def test_export_takes_the_encoder_into_the_graph(folder, tmp_path):
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
-    result = run("export", folder / "some.bpm", "--output", tmp_path / "m.onnx")
-    assert result.exit_code == 0, result.output
+    result = well("export", folder / "some.bpm", "--output", tmp_path / "m.onnx")
     said = " ".join(result.output.split())
     assert "sepal_l (numbers)" in said
     assert "shape (text)" in said
@@ -521,11 +481,9 @@ def test_export_takes_the_encoder_into_the_graph(folder, tmp_path):
 def test_a_full_disk_is_named(folder):
     code = "from bayespoint.cli import main; main()"
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", code, "predict", folder / "iris.csv", "--model",
-             folder / "iris.bpm", "--quiet"],
-            env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
+        done = run_process(
+            code, "predict", folder / "iris.csv", "--model", folder / "iris.bpm", "--quiet",
+            stdout=full,
         )  # fmt: skip
     assert done.returncode == 2
     assert "standard output: No space left" in done.stderr
@@ -565,7 +523,7 @@ def test_a_wrong_reading_is_noticed(tmp_path):
 
 def test_predictions_do_nothing_to_a_terminal():
     written = io.StringIO()
-    _Terminal(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
+    TerminalStream(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
     assert written.getvalue() == 'a,\\x1b[31m"red\\u202e"\n1,b\n'
 
 
@@ -580,10 +538,10 @@ def test_nothing_that_is_read_is_written_over(folder, tmp_path):
 
 
 def test_a_device_that_is_not_there(many, tmp_path, monkeypatch):
-    def none(_):
+    def none(*_):
         raise DeviceError("device='cuda': there is no GPU; use device='cpu'.")
 
-    monkeypatch.setattr(placement, "torch_device", none)
+    monkeypatch.setattr(BayesPointClassifier, "fit", none)
     fails(
         2, "train", many, "--target", "y", "--model", tmp_path / "m.bpm", "--device", "cuda",
         words="there is no GPU; use device='cpu'",

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -182,8 +183,10 @@ def test_settings_that_did_not_converge_are_told_once_and_crossed_out(monkeypatc
         fit(self, *arguments)
         if self.gamma != 0.05 and self.softness == 0.001:
             warnings.warn("did not converge", ConvergenceWarning, stacklevel=2)
-            self.diagnostics_["converged"] = np.array([False])
-            self.log_evidence_ = -1.0  # the best, if it could be trusted
+            told = self.diagnostics_ | {"converged": np.array([False])}
+            self.draws_ = replace(self.draws_, info=told)
+            # The best, if it could be trusted.
+            self.settings_ = replace(self.settings_, log_evidence=-1.0)
         warnings.warn("of another kind", UserWarning, stacklevel=2)
         return self
 

@@ -14,6 +14,7 @@ from version_spaces import skewed
 from bayespoint import VersionSpace, onion
 from bayespoint.inference import starts
 from bayespoint.papers.straight import Span
+from bayespoint.space.rows import FullRows
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 MAX_TIME = 3
@@ -80,10 +81,15 @@ def test_a_bias_that_is_not_in_the_kernel_is_one_clear_error(bias):
 
 
 @can_press
-@pytest.mark.parametrize("way", ["perceptron_start", "direct_start"])
-def test_ctrl_c_is_not_lost_where_a_start_was_found(way, monkeypatch):
-    name = "perceptron_draws" if way == "perceptron_start" else "factorise"
-    original = getattr(starts, name)
+@pytest.mark.parametrize(
+    ("way", "owner", "name"),
+    [
+        ("perceptron_start", starts, "perceptron_draws"),
+        ("direct_start", FullRows, "factorise"),
+    ],
+)
+def test_ctrl_c_is_not_lost_where_a_start_was_found(way, owner, name, monkeypatch):
+    original = getattr(owner, name)
 
     def pressed(*args, **options):
         result = original(*args, **options)
@@ -92,6 +98,6 @@ def test_ctrl_c_is_not_lost_where_a_start_was_found(way, monkeypatch):
         time.sleep(0.01)
         return result
 
-    monkeypatch.setattr(starts, name, pressed)
+    monkeypatch.setattr(owner, name, pressed)
     with pytest.raises(KeyboardInterrupt):
         getattr(starts, way)(make_space(m=20), random_state=0)

@@ -41,6 +41,7 @@ from bayespoint._loops.billiard import CURSOR_SIZE, RANDOM, crossing_angle
 from bayespoint._support.budget import Budget
 from bayespoint.inference import sample_billiard, sample_gibbs
 from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard import flights
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 # ---------------------------------------------------------------------- one step, in plain NumPy
@@ -543,7 +544,7 @@ def test_an_interrupt_from_inside_comes_out_and_leaves_everything_usable(
     n_threads = threading.active_count()
     with monkeypatch.context() as patch:
         interrupt(patch, Budget, "show", after)
-        patch.setattr(billiards, "MAX_FLIGHTS", 1)
+        patch.setattr(flights, "MAX_FLIGHTS", 1)
         with pytest.raises(KeyboardInterrupt):
             sample_gibbs(space, 40, n_jobs=n_jobs, random_state=0)
     assert threading.active_count() == n_threads

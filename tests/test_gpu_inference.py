@@ -13,7 +13,7 @@ torch.set_num_threads(1)  # small matrices, and a process on every core
 
 from bayespoint import VersionSpace, inference
 from bayespoint._support import devices
-from bayespoint.inference import on_device
+from bayespoint.inference import engines
 
 CPU = torch.device("cpu")
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     """Let the CPU be the GPU."""
-    monkeypatch.setattr(on_device, "torch_device", lambda device: None if device == "cpu" else CPU)
+    monkeypatch.setattr(engines, "torch_device", lambda device: None if device == "cpu" else CPU)
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -92,7 +92,7 @@ def test_gaussians_are_pickled_as_arrays(space):
 def test_a_path_is_recorded_on_the_cpu_only(space, monkeypatch):
     with pytest.raises(ValueError, match=r"n_path=10 .* needs device='cpu'; got 'cuda'"):
         inference.sample_billiard(space, 10, n_path=10, device="cuda")
-    monkeypatch.setattr(on_device, "torch_device", lambda _: None)  # no GPU
+    monkeypatch.setattr(engines, "torch_device", lambda _: None)  # no GPU
     found = inference.sample_billiard(space, 10, n_path=10, device="auto")
     assert found.info["path"].shape == (10, 60)
 
@@ -108,16 +108,16 @@ def test_a_tensor_is_no_gram_matrix(space):
 def test_what_is_no_device(space, name, monkeypatch):
     with pytest.raises(ValueError, match=r"device must be one of .*; got 'tpu'"):
         getattr(inference, name)(space, device="tpu")
-    monkeypatch.setattr(on_device, "torch_device", devices.torch_device)
+    monkeypatch.setattr(engines, "torch_device", devices.torch_device)
     if not torch.cuda.is_available():
         with pytest.raises(devices.DeviceError, match="finds no CUDA GPU"):
             getattr(inference, name)(space, device="cuda")
 
 
 def test_a_gram_matrix_that_is_too_large(space, monkeypatch):
-    from bayespoint.gpu import placing
+    from bayespoint.gpu import device
 
     monkeypatch.setattr(devices, "free_bytes", lambda _: 1000)
-    monkeypatch.setattr(placing, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(device, "free_bytes", lambda _: 1000)
     with pytest.raises(devices.DeviceError, match=r"60 points needs .* about \d+ points would fit"):
         inference.sample_billiard(space, 10, device="cuda")

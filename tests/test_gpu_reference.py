@@ -49,8 +49,9 @@ from bayespoint.gpu.loops import billiard_torch, kernel_torch, perceptron_torch
 from bayespoint.gpu.perceptrons import DeviceWave
 from bayespoint.gpu.placing import PlacedRows, laid_out, rows_of
 from bayespoint.gpu.rows import DevicePoints, prepare, values
-from bayespoint.inference.billiard.balls import TRAVEL, Table, coinciding_walls, run
+from bayespoint.inference.billiard.balls import TRAVEL, Table, coinciding_walls
 from bayespoint.inference.billiard.chains import pass_rates
+from bayespoint.inference.billiard.flights import run
 from bayespoint.inference.perceptron import runs as perceptrons
 from bayespoint.inference.perceptron.runs import (
     TIE_ULPS,
@@ -762,14 +763,19 @@ def compiled_flight(f, travel):
     cursor[:, billiard_loop.RANDOM] = f.random
     nothing, none = np.zeros((1, 0)), np.zeros(0)
     for b in range(f.n):
-        billiard_loop.fly(
+        walls = billiard_loop.Walls(
             f.store, f.slots, f.squared, f.ridge, np.zeros((0, 0)), f.label[b].astype(np.int64),
             f.rate[b], np.zeros((f.m, 2), dtype=np.int64), np.zeros((0, 0)), 0.0,
-            np.array([travel]), 1, 1, 10**9, nothing, nothing, side[b], P[b], Q[b], coef_p[b],
-            coef_q[b], none, none, kicks[b], np.zeros(f.m), none, np.zeros(1), cursor[b],
-            np.empty(billiard_loop.CHUNK), np.empty((1, f.m)), np.empty((1, f.m)), nothing,
-            np.zeros((0, f.m)),
         )  # fmt: skip
+        ball = billiard_loop.Ball(
+            side[b], P[b], Q[b], coef_p[b], coef_q[b], none, none, kicks[b], np.zeros(f.m), none,
+            np.zeros(1), cursor[b],
+        )  # fmt: skip
+        course = billiard_loop.Course(np.array([travel]), nothing, nothing, 1)
+        record = billiard_loop.Record(
+            np.empty((1, f.m)), np.empty((1, f.m)), nothing, np.zeros((0, f.m))
+        )
+        billiard_loop.fly(walls, ball, course, record, 10**9)
     bounces, passes = cursor[:, billiard_loop.BOUNCES], cursor[:, billiard_loop.PASSES]
     return SimpleNamespace(
         P=P, coef=coef_p, kicks=kicks, side=side, bounces=bounces, passes=passes,

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint._support.threads import open_threads
 from bayespoint.space.kernels import BLOCK_ROWS, Kernel
-from bayespoint.space.rows import FullRows, GramRows, apply_kernel, submatrix
+from bayespoint.space.rows import FullRows, GramRows, apply_kernel
 
 # A prime, so that no block size divides it; larger than any block.
 M = 1103
@@ -208,11 +208,11 @@ def test_submatrix_in_any_order(n_cached, threads):
     X = make_points("dense", np.float32)
     rows = make_rows(X, threads, n_cached)
     index = np.random.default_rng(5).permutation(M)[:700]
-    matrix = submatrix(rows, index)
+    matrix = rows.submatrix(index)
     assert matrix.dtype == np.float64
     whole = fetch(make_rows(X, threads), np.arange(M))
     assert_array_equal(matrix, whole[np.ix_(index, index)])
-    assert_array_equal(submatrix(FullRows(whole), index), matrix)
+    assert_array_equal(FullRows(whole).submatrix(index), matrix)
 
 
 @pytest.mark.parametrize(("layout", "dtype"), LAYOUTS)

@@ -4,8 +4,11 @@ import errno
 import io
 import json
 import os
+import pickle
 import stat
 import zipfile
+from contextlib import nullcontext
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,7 @@ from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifie
 from bayespoint.io import model_file
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import ModelFileError, files, layout
+from bayespoint.io.model_file.fields import FIELDS
 from bayespoint.io.tables import Table
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
@@ -67,7 +71,7 @@ def assert_same(one, other, where=""):
         assert len(one) == len(other), where
         for left, right in zip(one, other, strict=True):
             assert_same(left, right, f"{where}[]")
-    elif isinstance(one, BayesPointClassifier | RejectingClassifier):
+    elif hasattr(one, "get_params") or is_dataclass(one):
         assert vars(one).keys() == vars(other).keys(), where
         for key, value in vars(one).items():
             assert_same(value, vars(other)[key], f"{where}.{key}")
@@ -86,8 +90,9 @@ def assert_same_answers(clf, again, X):
         one, other = clf.posterior(i), again.posterior(i)
         assert_same(one.bayes_point(), other.bayes_point())
         assert_same(vars(one), vars(other), "posterior")
-    if clf._label_proba_ is not None:
+    if hasattr(clf, "label_error_proba_"):
         assert_same(clf.label_error_proba_, again.label_error_proba_)
+    assert again.predictor_.committee is again.draws_.coef
 
 
 # ---------------------------------------------------------------------- there and back
@@ -101,6 +106,7 @@ def test_a_loaded_classifier_is_equal_to_the_bit(method, n_classes, tmp_path):
     clf = fitted(X, y, inference=method, label_noise=noise)
     again = saved_and_loaded(clf, tmp_path / "m.bpm")
     assert_same(clf, again)
+    assert_same(clf, pickle.loads(pickle.dumps(again)))
     assert_same_answers(clf, again, X + 0.1)
 
 
@@ -111,8 +117,7 @@ def test_a_loaded_classifier_fits_on(method, tmp_path):
     again = saved_and_loaded(clf, tmp_path / "m.bpm")
     for one in (clf, again):
         one.set_params(n_draws=16).fit(X, y)
-        one.diagnostics_.pop("flight_seconds", None)
-        one._draws_["info"].pop("flight_seconds", None)
+        one.draws_.info.pop("flight_seconds", None)
     assert_same(clf, again)
 
 
@@ -159,7 +164,7 @@ def test_dense_points_that_the_kernel_takes_as_sparse(tmp_path):
     X, y = data()
     X = np.where(np.abs(X) > 1.5, X, 0).astype(np.float32)
     clf = fitted(X, y)
-    assert clf._layout_ == "sparse"
+    assert clf.predictor_.support.kernel.layout == "sparse"
     again = saved_and_loaded(clf, tmp_path / "m.bpm")
     assert_same(clf, again)
     assert_same_answers(clf, again, X)
@@ -170,7 +175,7 @@ def test_float32_points_taken_to_double(tmp_path):
     X, y = data()
     X = X.astype(np.float32) * 200
     clf = fitted(X, y)
-    assert clf._layout_.endswith("double")
+    assert clf.predictor_.support.kernel.layout.endswith("double")
     assert_same(clf, saved_and_loaded(clf, tmp_path / "m.bpm"))
 
 
@@ -308,7 +313,63 @@ def test_description(tmp_path):
     assert found["rejection"]["coverage"] == 0.9
     assert found["about"] == {"title": "irises"}
     assert found["settings"]["gamma"] == 0.2
+    names = ("inference", "inference_reason", "decision", "gamma", "bias", "softness",
+             "label_noise", "n_draws", "log_evidence")  # fmt: skip
+    assert [found[n] for n in names] == [getattr(clf.estimator_, f"{n}_") for n in names]
     assert found["bytes"] == (tmp_path / "m.bpm").stat().st_size
+    noisy = fitted(X, y, inference="ep", label_noise=[0.1, 0.0, 0.0])
+    model_file.save(tmp_path / "m.bpm", noisy)
+    assert model_file.describe(tmp_path / "m.bpm")["label_noise"] == [0.1, 0.0, 0.0]
+
+
+# ---------------------------------------------------------------------- the table of fields
+
+
+def models_of_all_kinds():
+    X, y = data()
+    onion = OnionClassifier(depth=1, n_draws=100, random_state=0).fit(X, y)
+    rejecting = RejectingClassifier(fitted(), coverage=0.8, cv="prefit").fit(X, y)
+    decisions = [fitted(inference="billiard", decision=d) for d in ("vote", "span_vote")]
+    return [*(fitted(inference=method) for method in METHODS), *decisions, onion, rejecting]
+
+
+def parts_of(value):
+    """Dataclasses that a value holds, itself included."""
+    values = vars(value).values() if is_dataclass(value) or hasattr(value, "fit") else ()
+    found = {type(value)} if is_dataclass(value) else set()
+    return found.union(*(parts_of(inner) for inner in values))
+
+
+def test_the_table_describes_what_models_hold():
+    """A new field of a dataclass, or a new attribute, that no one described is found here."""
+    for kind, entries in FIELDS.items():
+        if is_dataclass(kind):
+            assert entries.keys() == {field.name for field in fields(kind)}, kind
+    held = set()
+    for clf in models_of_all_kinds():
+        names = vars(clf).keys() - clf.get_params(deep=False).keys() - {"estimator_"}
+        assert names == FIELDS[type(clf)].keys() - {"feature_names_in_"}, clf
+        held |= parts_of(clf)
+    assert held == {kind for kind in FIELDS if is_dataclass(kind)}
+
+
+def test_what_is_not_described_is_not_saved(tmp_path, monkeypatch):
+    clf = fitted()
+    monkeypatch.delitem(FIELDS[type(clf.draws_)], "info")
+    with pytest.raises(ModelFileError, match=r"attribute draws_\.'info' is not one that fit sets"):
+        model_file.save(tmp_path / "m.bpm", clf)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_that_models_share_are_stored_once(tmp_path):
+    X, y = data()
+    clf = fitted(X, y, kernel="laplacian", inference="billiard", decision="bayes_point")
+    model_file.save(tmp_path / "m.bpm", clf)
+    shapes = [
+        m["shape"] for m in model_file.describe(tmp_path / "m.bpm")["members"] if "shape" in m
+    ]
+    assert shapes.count([8, 60]) == 1  # draws
+    assert shapes.count([60, 5]) == 1  # support points
 
 
 # ---------------------------------------------------------------------- what is not saved
@@ -363,6 +424,10 @@ def test_unknown_attributes_and_changed_ones_are_not_saved(tmp_path):
     clf = fitted()
     clf.support_vectors_ = clf.support_vectors_ + 1
     with pytest.raises(ModelFileError, match="support_vectors_ were changed after fit"):
+        model_file.save(tmp_path / "m.bpm", clf)
+    clf = fitted()
+    clf.draws_ = replace(clf.draws_, coef=[-part for part in clf.draws_.coef])
+    with pytest.raises(ModelFileError, match="draws_ were changed after fit"):
         model_file.save(tmp_path / "m.bpm", clf)
     clf = fitted()
     clf.tol = "small"
@@ -460,15 +525,20 @@ def test_long_names(letters, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="folders are not opened")
 @pytest.mark.parametrize("code", ["EINVAL", "EACCES", "ENOTSUP", "EIO"])
 def test_folders_that_cannot_be_brought_to_the_disk(code, tmp_path, monkeypatch):
-    def no(*_):
-        raise OSError(getattr(errno, code), code)
+    name = "open" if code == "EACCES" else "fsync"
+    known = getattr(os, name)
 
-    monkeypatch.setattr(files.os, "open" if code == "EACCES" else "fsync", no)
-    if code == "EIO":
-        with pytest.raises(OSError, match="EIO"):
-            files._sync_folder(tmp_path)
-    else:
-        files._sync_folder(tmp_path)
+    def no(target, *rest):
+        if os.path.isdir(target):
+            raise OSError(getattr(errno, code), code)
+        return known(target, *rest)
+
+    (tmp_path / "m.bpm").write_bytes(b"old")
+    monkeypatch.setattr(files.os, name, no)
+    refused = pytest.raises(OSError, match="EIO") if code == "EIO" else nullcontext()
+    with refused, files.replacing(tmp_path / "m.bpm") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "m.bpm").read_bytes() == b"new"  # it has its name already
 
 
 def test_zeros_that_shrink_too_well_are_stored(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ import pytest
 import scipy.sparse as sp
 from test_model_file import assert_same, data, fitted
 
+from bayespoint import OnionClassifier
 from bayespoint.io import model_file
 from bayespoint.io.model_file import ModelFileError, files, layout, reading
 from bayespoint.io.tables import printable
@@ -246,7 +247,7 @@ def test_values_that_take_more_memory_than_their_json(name, good, tmp_path, monk
         monkeypatch.setattr(layout, "MAX_MADE_BYTES", most)
 
     def change(document, members):
-        diagnostics = state(document)["diagnostics_"]["dict"]
+        diagnostics = place(document, "draws_", "info")["dict"]
         diagnostics["x"] = AMPLIFIERS[name](600)
         if name == "random states":
             diagnostics["x"][0]["random"][0] = number = len(document["arrays"])  # the same in all
@@ -357,58 +358,119 @@ def test_damaged_arrays_are_found(good, tmp_path):
     refused(write_members(tmp_path / "m.bpm", members | {"arrays/0.npy": content}), "SHA-256")
 
 
+def changed(path, value):
+    """Return what sets a value of the JSON: the names of dataclasses may be left out."""
+
+    def change(document, _):
+        *names, last = path.split(".")
+        place(document, *names)[last] = value
+
+    return change
+
+
+def place(document, *names):
+    """Find an object in the fitted classifier, dataclass by dataclass."""
+    found = document["classifier"]["fitted"]
+    for name in names:
+        found = found[name]
+        if isinstance(found, dict) and len(found) == 1 and next(iter(found))[0].isupper():
+            (found,) = found.values()
+    return found
+
+
+NAN, INF = {"float": "nan"}, {"float": "inf"}
+HUGE = 10**400
+LABELS = {
+    "fewer labels": (["<i8", [1], [0]], "class_noise has shape"),
+    "same class": (["<i8", [2], [0, 0]], "label twice"),
+    "long text": (["<U1", [2], ["aa", "b"]], "2 characters"),
+    "overflow": (["|i1", [2], [0, 999]], "OverflowError"),
+}
+STEEP, KERNEL = "predictor_.steepness", "predictor_.support.kernel"
 CHANGES = {
     "later schema": (lambda d, _: d.update(schema=2), "Upgrade: pip install"),
     "no schema": (lambda d, _: d.update(schema="1"), "schema version '1'"),
     "unknown class": (lambda d, _: d["classifier"].update({"class": "os.system"}), "class 'os.sys"),
     "callable": (lambda d, _: d["classifier"]["parameters"].update(kernel="os.system"), "kernel"),
+    "callable inside": (changed(f"{KERNEL}.name", "os.system"), "kernel.name is 'os.system'; it"),
     "unknown key": (lambda d, _: d.update(run="x"), "model.json has"),
-    "unknown attribute": (lambda d, _: state(d).update(predict=1), "'predict' is not one"),
-    "missing attribute": (lambda d, _: state(d).pop("_kappa_"), "_kappa_ is missing"),
-    "unknown kind": (lambda d, _: state(d).update(_kappa_={"eval": "1"}), "unknown kind 'eval'"),
-    "wrong type": (lambda d, _: state(d).update(gamma_="wide"), "gamma_ is 'wide'"),
-    "truth": (lambda d, _: state(d).update(gamma_=True), "gamma_ is True"),
-    "negative": (lambda d, _: state(d).update(softness_=-1.0), "softness_ is -1.0"),
-    "not finite": (lambda d, _: state(d).update(gamma_={"float": "nan"}), "must be finite"),
-    "NaN kappa": (lambda d, _: state(d).update(_kappa_={"float": "nan"}), "_kappa_ is nan; decis"),
-    "endless kappa": (lambda d, _: state(d).update(_kappa_={"float": "inf"}), "_kappa_ is inf; d"),
-    "negative kappa": (lambda d, _: state(d).update(_kappa_=-0.5), "_kappa_ is -0.5"),
-    "noise": (lambda d, _: state(d).update(_noise_=1.0), "_noise_ is 1.0; it must be below 1"),
-    "negative noise": (lambda d, _: state(d).update(_noise_=-0.1), "_noise_ is -0.1"),
-    "NaN noise": (lambda d, _: state(d).update(_noise_={"float": "nan"}), "_noise_ is nan"),
-    "evidence": (
-        lambda d, _: state(d).update(log_evidence_={"float": "nan"}), "log_evidence_ is nan"
+    "unknown attribute": (changed("predict", 1), "'predict' is not one"),
+    "unknown field": (changed("draws_.predict", 1), "draws_.'predict' is not one"),
+    "missing attribute": (lambda d, _: state(d).pop("settings_"), "settings_ is missing"),
+    "missing field": (lambda d, _: place(d, "draws_").pop("info"), "draws_.info is missing"),
+    "what follows": (changed("predictor_.committee", None), "committee is there, and follows"),
+    "points twice": (changed("predictor_.support.points.X", None), "points.X is there, and foll"),
+    "unknown kind": (changed(STEEP, {"eval": "1"}), "unknown kind 'eval'"),
+    "unknown part": (changed("draws_", {"Popen": {}}), r"draws_ is .*Popen.*one of \['Draws'\]"),
+    "part of elsewhere": (lambda d, _: state(d).update(draws_=state(d)["trained_"]), "draws_ is"),
+    "two parts": (lambda d, _: state(d)["draws_"].update(Trained={}), "draws_ is"),
+    "part as a value": (
+        lambda d, _: d["classifier"]["parameters"].update(class_weight=state(d)["trained_"]),
+        "unknown kind 'Trained'",
     ),
-    "huge kappa": (lambda d, _: state(d).update(_kappa_=10**400), "_kappa_ is 10+.* too large"),
-    "huge gamma": (lambda d, _: state(d).update(gamma_=-(10**400)), "gamma_ is -10+.* too large"),
-    "huge entropy": (lambda d, _: state(d).update(_entropy_=10**400), "_entropy_ is 10+.* too l"),
+    "no part": (changed("predictor_.support", None), "support is of type NoneType, none of"),
+    "fields as a list": (changed("draws_", {"Draws": []}), r"draws_\. is \[\]"),
+    "wrong type": (changed("settings_.gamma", "wide"), "settings_.gamma is 'wide'"),
+    "truth": (changed("settings_.gamma", True), "settings_.gamma is True"),
+    "negative": (changed("settings_.softness", -1.0), "settings_.softness is -1.0"),
+    "not finite": (changed("settings_.gamma", NAN), "must be finite"),
+    "NaN steepness": (changed(STEEP, NAN), "steepness is nan; it must be finite"),
+    "endless steepness": (changed(STEEP, INF), "steepness is inf; it must be finite"),
+    "negative steepness": (changed(STEEP, -0.5), "steepness is -0.5"),
+    "noise": (changed("predictor_.noise", 1.0), "noise is 1.0; it must be at most 0.5"),
+    "negative noise": (changed("predictor_.noise", -0.1), "noise is -0.1"),
+    "NaN noise": (changed("predictor_.noise", NAN), "noise is nan"),
+    "class noise": (
+        changed("settings_.class_noise", {"values": ["<f8", [2], [0.5, 0.0]]}), r"outside \[0, 0.5"
+    ),
+    "evidence": (changed("settings_.log_evidence", NAN), "log_evidence is nan"),
+    "huge steepness": (changed(STEEP, HUGE), "steepness is 10+.* too large"),
+    "huge gamma": (changed("settings_.gamma", -HUGE), "gamma is -10+.* too large"),
+    "huge entropy": (changed("trained_.entropy", HUGE), "entropy is 10+.* too large"),
     "huge parameter": (
-        lambda d, _: d["classifier"]["parameters"].update(gamma=10**400), "parameters: "
+        lambda d, _: d["classifier"]["parameters"].update(gamma=HUGE), "parameters: "
     ),
-    "one class": (lambda d, _: state(d).update(classes_={"values": ["<i8", [1], [0]]}), "1 label"),
-    "same class": (
-        lambda d, _: state(d).update(classes_={"values": ["<i8", [2], [0, 0]]}), "label twice"
+    "huge degree": (changed(f"{KERNEL}.degree", 1001), "degree is 1001; it must be at most"),
+    "broken degree": (changed(f"{KERNEL}.degree", 2.5), "degree is 2.5"),
+    "votes": (changed("settings_.decision", "vote"), "predictor_ is a BayesPointPredictor for"),
+    "method": (changed("settings_.inference", "ep"), "draws_.resume is a PerceptronSums for 'ep'"),
+    "no resume": (changed("draws_.resume", None), "draws_.resume is a NoneType for 'perceptron'"),
+    "onion": (changed("settings_.inference", "onion"), "is 'onion' for BayesPointClassifier"),
+    "factor": (changed("draws_.factor", 1), "draws_.factor is 1"),
+    "no draws": (changed("draws_.coef", []), "draws of"),
+    "number of draws": (changed("draws_.n_draws", 9), "draws_.n_draws is 9; arrays have 8"),
+    "chains": (changed("draws_.n_chains", 3), "n_draws is 8, of 3 chains"),
+    "info": (changed("draws_.info", []), r"draws_.info is \[\]"),
+    "centres": (changed("draws_.centres", {"dict": {"kicks": 3}}), "centres.'kicks'. is 3, of"),
+    "drawn with": (changed("trained_.drawn_with", {"dict": {}}), "drawn_with is not that of dr"),
+    "labels alone": (
+        lambda d, _: place(d, "trained_").update(label=place(d, "trained_", "row")),
+        "one of label_proba and label only|trained_.label",
     ),
-    "long text": (
-        lambda d, _: state(d).update(classes_={"values": ["<U1", [2], ["aa", "b"]]}), "2 characters"
+    "machines": (
+        changed("classes_", {"values": ["<i8", [3], [0, 1, 2]]}), "class_noise has shape|machines"
     ),
-    "overflow": (
-        lambda d, _: state(d).update(classes_={"values": ["|i1", [2], [0, 999]]}), "OverflowError"
-    ),
-    "votes": (lambda d, _: state(d).update(_decision_="vote"), "needs all points"),
-    "layout": (lambda d, _: state(d).update(_layout_="dense"), "sparse, and its layout|_center_"),
-    "no layout": (lambda d, _: state(d).update(_layout_=None), "_layout_ is None"),
-    "features": (lambda d, _: state(d).update(n_features_in_=4), "support_vectors_ has shape"),
+    "layout": (changed(f"{KERNEL}.layout", "dense"), "sparse, and its layout|center must be"),
+    "no layout": (changed(f"{KERNEL}.layout", None), "layout is None"),
+    "other kernel": (changed(f"{KERNEL}.name", "laplacian"), "layout is 'sparse' for 'laplacian'"),
+    "given kernel": (changed(f"{KERNEL}.name", "precomputed"), "but fitted 'precomputed'"),
+    "diagonal": (changed("predictor_.support.diagonal", 1.0), "for Gram matrices only"),
+    "no scale": (changed("predictor_.support.points.scale", None), "points.scale does not suit"),
+    "no norms": (changed("predictor_.support.points.squared_norm", None), "squared_norm does not"),
+    "features": (changed("n_features_in_", 4), "support_vectors_ has shape"),
     "same array twice": (
-        lambda d, _: state(d).update(support_=state(d)["dual_coef_"]), "support_ is"
+        lambda d, _: state(d).update(support_=place(d, "predictor_", "bayes_points")),
+        "support_ is",
     ),
     "notes": (lambda d, _: d.update(about=[]), "notes"),
     "encoder": (lambda d, _: d.update(encoder={"columns": 3}), "damaged|encoder"),
     "unused array": (
-        lambda d, _: state(d).update(bayes_point_error_=state(d)["_draws_"]["dict"]["mean_norms"])
-        or state(d)["_draws_"]["dict"].update(angle_errors=state(d)["bayes_point_error_"]),
+        lambda d, _: place(d, "draws_").update(angle_errors=place(d, "draws_", "mean_norms")),
         "belongs to nothing",
     ),
+} | {
+    name: (changed("classes_", {"values": content}), reason)
+    for name, (content, reason) in LABELS.items()
 }  # fmt: skip
 
 
@@ -416,6 +478,58 @@ CHANGES = {
 def test_changed_json_is_refused(name, good, tmp_path):
     change, reason = CHANGES[name]
     refused(edited(good, tmp_path / "m.bpm", change), reason)
+
+
+def one_class(document, members):
+    """A model of one class throughout."""
+    changed("classes_", {"values": ["<i8", [1], [0]]})(document, members)
+    changed("settings_.class_noise", {"values": ["<f8", [1], [0.0]]})(document, members)
+    number = place(document, "predictor_", "log_weight")["array"]
+    replaced_array(members, document, number, np.zeros(1))
+
+
+def test_one_class_is_refused(good, tmp_path):
+    refused(edited(good, tmp_path / "m.bpm", one_class), "1 label")
+
+
+def votes():
+    return fitted(inference="ep")
+
+
+def shells():
+    return OnionClassifier(depth=1, n_draws=100, random_state=0).fit(*data())
+
+
+def gram():
+    X, y = data()
+    return fitted(X @ X.T, y, kernel="precomputed", inference="perceptron")
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "reason"),
+    [
+        (votes, changed("settings_.decision", "calibrated"), "steepness is None for 'calibrated'"),
+        (votes, changed("predictor_.steepness", 1.0), "steepness is 1.0 for 'vote'"),
+        (votes, changed("settings_.inference", "billiard"), "is a GaussianPredictor for 'vote' by"),
+        (votes, changed("settings_.decision", "span_vote"), "is a GaussianPredictor for 'span_vot"),
+        (votes, changed("trained_.label", None), "one of label_proba and label only"),
+        (votes, changed(f"{KERNEL}.center", None), "center must be there for dense points"),
+        (votes, changed("draws_.coef", []), "decision 'vote' needs draws"),
+        (shells, changed("settings_.inference", "ep"), "is 'ep' for OnionClassifier"),
+        (shells, changed("shells_", {"tuple": [2, 0]}), "shells_ is .2, 0., none of the table"),
+        (shells, changed("shells_", {"tuple": [0, 0, 0]}), "none of the table"),
+        (shells, lambda d, _: place(d, "table_").update(products=place(d, "table_", "log_volume")),
+         "table_.products is of 2 shells, not 4|belongs to nothing"),
+        (gram, changed("predictor_.support.columns", None), "for Gram matrices only"),
+        (gram, changed("predictor_.support.diagonal", None), "for Gram matrices only"),
+        (gram, lambda d, _: d["classifier"]["parameters"].update(kernel="rbf"), "but fitted 'prec"),
+        (gram, changed("n_features_in_", 61), "not its size"),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_suit_each_other_are_refused(make, change, reason, tmp_path):
+    model_file.save(tmp_path / "good.bpm", make())
+    model_file.load(tmp_path / "good.bpm")
+    refused(edited(tmp_path / "good.bpm", tmp_path / "m.bpm", change), reason)
 
 
 @pytest.mark.parametrize(
@@ -435,23 +549,50 @@ def test_changed_json_is_refused(name, good, tmp_path):
     ],
 )
 def test_sparse_points_with_wrong_indices_are_refused(part, change, good, tmp_path):
-    def changed(document, members):
+    def change_part(document, members):
         number = state(document)["support_vectors_"]["csr"][part]
         replaced_array(members, document, number, change(array_of(members, number)))
 
-    refused(edited(good, tmp_path / "m.bpm", changed), "sparse matrix|support_vectors_|_support_")
+    refused(edited(good, tmp_path / "m.bpm", change_part), "sparse matrix|support_vectors_|support")
 
 
-@pytest.mark.parametrize("name", ["support_", "_used_", "_points_row_"])
+def changed_array(good, path, name, change):
+    """File with an array changed, which is named as in messages."""
+
+    def change_array(document, members):
+        number = place(document, *name.split("."))["array"]
+        replaced_array(members, document, number, change(array_of(members, number)))
+
+    return edited(good, path, change_array)
+
+
+@pytest.mark.parametrize("name", ["support_", "predictor_.used", "trained_.row"])
 @pytest.mark.parametrize("value", [-1, 60, 2**40])
 def test_indices_out_of_range_are_refused(name, value, good, tmp_path):
-    def changed(document, members):
-        number = state(document)[name]["array"]
-        array = array_of(members, number)
+    def change(array):
         array[3] = value
-        replaced_array(members, document, number, array)
+        return array
 
-    refused(edited(good, tmp_path / "m.bpm", changed), f"{name} goes from")
+    refused(changed_array(good, tmp_path / "m.bpm", name, change), f"{name} goes from")
+
+
+@pytest.mark.parametrize("name", ["support_", "predictor_.used", "trained_.row"])
+def test_indices_that_contradict_each_other_are_refused(name, good, tmp_path):
+    path = changed_array(good, tmp_path / "m.bpm", name, lambda array: array[::-1].copy())
+    refused(path, "support_ is not where trained_.row and predictor_.used say")
+
+
+@pytest.mark.parametrize("name", ["squared_norm", "scale", "length"])
+def test_support_points_have_one_precision(name, good, tmp_path):
+    name = f"predictor_.support.points.{name}"
+    path = changed_array(good, tmp_path / "m.bpm", name, lambda a: a.astype(np.float32))
+    refused(path, f"{name} has dtype float32, not that of points")
+
+
+@pytest.mark.parametrize("part", ["draws_.resume.sum_coef", "draws_.bayes_points", "draws_.used"])
+def test_shapes_that_do_not_agree_are_refused(part, good, tmp_path):
+    path = changed_array(good, tmp_path / "m.bpm", part, lambda array: array[:, :-1].copy())
+    refused(path, "has shape .* it must be")
 
 
 def test_an_unchanged_edit_loads(good, tmp_path):

@@ -14,7 +14,7 @@ from test_starts import make_space
 
 from bayespoint import VersionSpace, onion, papers
 from bayespoint._support.budget import Budget
-from bayespoint.inference.billiard import balls as billiards
+from bayespoint.inference.billiard import flights
 from bayespoint.inference.billiard.balls import wrong_labels
 from bayespoint.inference.onion import exact
 
@@ -169,7 +169,7 @@ def test_an_interrupt_from_inside_comes_out_and_leaves_everything_usable(
     n_threads = threading.active_count()
     with monkeypatch.context() as patch:
         interrupt(patch, Budget, "show", after)
-        patch.setattr(billiards, "MAX_FLIGHTS", 1)
+        patch.setattr(flights, "MAX_FLIGHTS", 1)
         with pytest.raises(KeyboardInterrupt):
             sample(space, n_jobs=n_jobs)
     assert threading.active_count() == n_threads

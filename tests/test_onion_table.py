@@ -21,7 +21,7 @@ from bayespoint import Posterior, VersionSpace, onion, papers
 from bayespoint.inference import sample_billiard, sample_perceptron
 from bayespoint.inference.billiard.balls import wrong_labels
 from bayespoint.inference.onion import Onion
-from bayespoint.inference.onion.leave_one_out import Draws
+from bayespoint.inference.onion.leave_one_out import ShellDraws
 from bayespoint.inference.onion.table import NOISE_GRID
 from bayespoint.papers import sample_flipper
 
@@ -277,7 +277,7 @@ def sums_by_chain(table):
     for chain in range(N_CHAINS):
         own = draws.chain == chain
         part = [x[own] for x in (draws.coef, draws.outputs, draws.cells, draws.chain)]
-        part = Draws(draws.y, *part, draws.log_weight, draws.factor)
+        part = ShellDraws(draws.y, *part, draws.log_weight, draws.factor)
         sums.append(part.sums(table.counts.shape))
     assert_allclose(np.sum(sums, axis=0), table.leave_one_out_sums(), rtol=1e-9)
     return np.array(sums)

@@ -16,15 +16,30 @@ from sklearn.preprocessing import StandardScaler
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.io import model_file
+from bayespoint.io.model_file.fields import FIELDS
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
 SAMPLES = Path(__file__).parent / "data"
 
 # As in docs/guides/model-files.md.
 TRUSTED = [
+    "bayespoint.estimators.base.Trained",
     "bayespoint.estimators.classifier.BayesPointClassifier",
     "bayespoint.estimators.onion.OnionClassifier",
+    "bayespoint.estimators.predictors.BayesPointPredictor",
+    "bayespoint.estimators.predictors.GaussianPredictor",
+    "bayespoint.estimators.predictors.SpanVotePredictor",
+    "bayespoint.estimators.predictors.SupportPoints",
+    "bayespoint.estimators.predictors.VotePredictor",
     "bayespoint.estimators.rejection.RejectingClassifier",
+    "bayespoint.estimators.settings.Settings",
+    "bayespoint.estimators.shells.Shells",
+    "bayespoint.inference.billiard.method.BallPaths",
+    "bayespoint.inference.draws.Draws",
+    "bayespoint.inference.ep.method.HeldSites",
+    "bayespoint.inference.perceptron.ensemble.PerceptronSums",
+    "bayespoint.space.kernels.Kernel",
+    "bayespoint.space.kernels.Points",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
 ]
@@ -56,6 +71,10 @@ def test_skops_does_not_trust_by_itself():
     clf, _ = pipeline()
     with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException):
         skops_io.loads(skops_io.dumps(clf), trusted=[])
+
+
+def test_trusted_types_are_all_that_models_hold():
+    assert {f"{kind.__module__}.{kind.__name__}" for kind in FIELDS} <= set(TRUSTED)
 
 
 def test_the_guide_names_the_same_trusted_types():

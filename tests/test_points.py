@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint.space import merging as points
+from bayespoint.space import inputs
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.merging import contradictions, encoded, merge_duplicates
 
 ONE = np.ones
@@ -38,6 +39,10 @@ def expected_table(X, label, weight):
     return total
 
 
+def merged(X, label, weight, **options):
+    return merge_duplicates(Inputs(X), label, weight, **options)
+
+
 def as_layout(X, layout):
     return sp.csr_matrix(X) if layout == "csr" else X
 
@@ -48,14 +53,14 @@ def as_layout(X, layout):
 def test_weights_of_equal_rows_are_summed_and_weight_zero_is_dropped(layout, dtype, keep_order):
     X, label, weight = make_data(dtype=dtype)
     X = as_layout(X, layout)
-    distinct = merge_duplicates(X, label, weight, keep_order=keep_order)
+    distinct = merged(X, label, weight, keep_order=keep_order)
     assert table(X, label, distinct) == expected_table(X, label, weight)
     assert len(distinct.row) < np.count_nonzero(weight)  # or nothing was there to merge
 
 
 def test_each_point_stands_at_its_first_row_of_positive_weight():
     X = np.array([[1.0], [1.0], [2.0], [1.0]])
-    distinct = merge_duplicates(X, np.zeros(4, int), np.array([0.0, 2.0, 1.0, 5.0]))
+    distinct = merged(X, np.zeros(4, int), np.array([0.0, 2.0, 1.0, 5.0]))
     assert sorted(zip(distinct.row.tolist(), distinct.weight.tolist(), strict=True)) == [
         (1, 7.0),
         (2, 1.0),
@@ -67,20 +72,20 @@ def test_minus_zero_is_zero():
     stored = sp.csr_matrix(X)
     stored_zero = sp.csr_matrix((np.array([-0.0, 1.0, 1.0, -1.0]), [0, 1, 1, 1], [0, 2, 3, 4]))
     for same in (X, X.astype(np.float32), stored, stored_zero):
-        distinct = merge_duplicates(same, np.zeros(3, int), ONE(3))
+        distinct = merged(same, np.zeros(3, int), ONE(3))
         assert sorted(distinct.weight.tolist()) == [1.0, 2.0]
 
 
 def test_almost_equal_rows_stay_apart():
     X = np.array([[1.0, 2.0], [1.0, np.nextafter(2.0, 3.0)], [2.0, 1.0], [1.0, -2.0]])
-    assert len(merge_duplicates(X, np.zeros(4, int), ONE(4)).row) == 4
+    assert len(merged(X, np.zeros(4, int), ONE(4)).row) == 4
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_dense_and_csr_give_the_same_points_in_the_same_order(dtype):
     X, label, weight = make_data(1, dtype=dtype)
-    dense = merge_duplicates(X, label, weight)
-    sparse = merge_duplicates(sp.csr_matrix(X), label, weight)
+    dense = merged(X, label, weight)
+    sparse = merged(sp.csr_matrix(X), label, weight)
     for left, right in zip(dense, sparse, strict=True):
         assert_array_equal(left, right)
 
@@ -88,10 +93,10 @@ def test_dense_and_csr_give_the_same_points_in_the_same_order(dtype):
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_the_order_of_the_input_sets_nothing(layout):
     X, label, weight = make_data(2)
-    reference = merge_duplicates(as_layout(X, layout), label, weight)
+    reference = merged(as_layout(X, layout), label, weight)
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(X))
-        distinct = merge_duplicates(as_layout(X[order], layout), label[order], weight[order])
+        distinct = merged(as_layout(X[order], layout), label[order], weight[order])
         assert_array_equal(X[order][distinct.row], X[reference.row])
         assert_array_equal(distinct.label, reference.label)
         assert_array_equal(distinct.weight, reference.weight)
@@ -100,14 +105,14 @@ def test_the_order_of_the_input_sets_nothing(layout):
 
 def test_keep_order_is_the_order_of_first_rows():
     X, label, weight = make_data(3)
-    distinct = merge_duplicates(X, label, weight, keep_order=True)
+    distinct = merged(X, label, weight, keep_order=True)
     assert np.all(np.diff(distinct.row) > 0)
 
 
 def test_weights_that_are_fractions_are_summed_to_rounding():
     X, label, _ = make_data(4)
     weight = np.random.default_rng(0).random(len(X))
-    distinct = merge_duplicates(X, label, weight)
+    distinct = merged(X, label, weight)
     expected = expected_table(X, label, weight)
     found = table(X, label, distinct)
     assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-14)
@@ -127,7 +132,7 @@ def test_the_fingerprint_sees_rows_labels_and_weights():
         (X, label, other_weight),
         (X[:, ::-1].copy(), label, weight),
     ]
-    prints = [merge_duplicates(*variant).fingerprint for variant in variants]
+    prints = [merged(*variant).fingerprint for variant in variants]
     assert len(set(prints)) == len(prints)
 
 
@@ -135,15 +140,15 @@ def test_the_fingerprint_sees_rows_labels_and_weights():
 def test_contradictions_are_named_by_input_row(layout):
     X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     label = np.array([0, 1, 1, 0, 1, 2])
-    distinct = merge_duplicates(as_layout(X, layout), label, ONE(6))
+    distinct = merged(as_layout(X, layout), label, ONE(6))
     assert_array_equal(contradictions(distinct), [0, 2, 5])
 
 
 def test_no_contradiction_without_positive_weight_on_both_sides():
     X = np.array([[1.0], [1.0], [2.0]])
     label = np.array([0, 1, 1])
-    assert len(contradictions(merge_duplicates(X, label, np.array([1.0, 0.0, 1.0])))) == 0
-    assert len(contradictions(merge_duplicates(X, label, ONE(3)))) == 2
+    assert len(contradictions(merged(X, label, np.array([1.0, 0.0, 1.0])))) == 0
+    assert len(contradictions(merged(X, label, ONE(3)))) == 2
 
 
 class TestHashCollisions:
@@ -155,7 +160,7 @@ class TestHashCollisions:
             hashed.append(X.shape[0])
             return np.zeros(X.shape[0], dtype=np.uint64)
 
-        monkeypatch.setattr(points, "row_hashes", constant)
+        monkeypatch.setattr(inputs, "row_hashes", constant)
         yield
         assert hashed, "the hash was not asked: this tests nothing"
 
@@ -164,20 +169,20 @@ class TestHashCollisions:
         X, label, weight = make_data(6)
         X[X == 0] = -0.0
         X = as_layout(X, layout)
-        distinct = merge_duplicates(X, label, weight)
+        distinct = merged(X, label, weight)
         assert table(X, label, distinct) == expected_table(X, label, weight)
 
     def test_the_order_of_the_input_sets_nothing(self):
         X = np.array(list(itertools.product([0.0, 1.0, 2.0], repeat=3)))
         label = np.arange(len(X)) % 2
-        reference = merge_duplicates(X, label, ONE(len(X)))
+        reference = merged(X, label, ONE(len(X)))
         order = np.random.default_rng(0).permutation(len(X))
-        distinct = merge_duplicates(X[order], label[order], ONE(len(X)))
+        distinct = merged(X[order], label[order], ONE(len(X)))
         assert_array_equal(X[order][distinct.row], X[reference.row])
 
     def test_contradictions_are_named(self):
         X = np.array([[3.0], [1.0], [2.0], [1.0]])
-        distinct = merge_duplicates(X, np.array([0, 1, 1, 0]), ONE(4))
+        distinct = merged(X, np.array([0, 1, 1, 0]), ONE(4))
         assert_array_equal(contradictions(distinct), [1, 3])
 
 
@@ -185,7 +190,7 @@ class TestHashCollisions:
 def test_rows_of_simple_numbers_do_not_share_hashes(dtype):
     # Small whole numbers are words with many zero bits; a collision costs the slow comparison.
     X = np.array(list(itertools.product([0.0, 1.0, -1.0, 2.0, 0.5], repeat=5)), dtype=dtype)
-    assert len(np.unique(points.row_hashes(X))) == len(X)
+    assert len(np.unique(Inputs(X).hashes())) == len(X)
 
 
 def test_simple_sparse_data_is_never_made_dense(monkeypatch):
@@ -196,7 +201,7 @@ def test_simple_sparse_data_is_never_made_dense(monkeypatch):
         raise AssertionError("made dense")
 
     monkeypatch.setattr(type(X), "toarray", refuse)
-    merge_duplicates(sp.csr_matrix(X), np.zeros(2000, int), ONE(2000))
+    merged(sp.csr_matrix(X), np.zeros(2000, int), ONE(2000))
 
 
 @pytest.mark.parametrize(

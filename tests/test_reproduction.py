@@ -136,7 +136,7 @@ def test_map_keeps_the_order_and_tells_progress(n_jobs):
 
 def test_numbers_are_stored_as_strict_json():
     data = {"a": np.array([1.0, np.nan]), "b": (np.int64(2), np.inf), 3: {"c": 0.123456789}}
-    plain = folder._plain(data)
+    plain = folder.plain(data)
     assert plain == {"a": [1.0, None], "b": [2, None], "3": {"c": 0.1234568}}
     json.dumps(plain, allow_nan=False)
 

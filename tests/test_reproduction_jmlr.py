@@ -28,7 +28,7 @@ from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED,
 
 def drawn(item, data, path):
     """Draw from what JSON keeps; return that and the verdicts."""
-    plain = folder._plain(data)
+    plain = folder.plain(data)
     folder.draw_item(item, plain, path / "picture.png")
     assert (path / "picture.png").stat().st_size > 5000
     return plain, verdicts(item, plain)

@@ -24,7 +24,7 @@ def verdicts(rows):
 
 def drawn(item, data, path):
     """Draw from what JSON keeps, and compare the same."""
-    text = json.dumps(folder._plain(data), allow_nan=False)
+    text = json.dumps(folder.plain(data), allow_nan=False)
     assert len(text) < 200_000
     plain = json.loads(text)
     folder.draw_item(item, plain, path / "picture.png")

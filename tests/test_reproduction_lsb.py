@@ -18,14 +18,14 @@ from bayespoint.papers.reproduction import (
     lsb_figure_2,
     lsb_question,
 )
-from bayespoint.papers.reproduction.folder import _plain, draw_item
+from bayespoint.papers.reproduction.folder import draw_item, plain
 from bayespoint.papers.reproduction.item import BETTER, NOT_REPRODUCED, REPRODUCED, Run
 
 TABLE = np.array(digits.MNIST_TABLE)
 
 
 def round_trip(data):
-    return json.loads(json.dumps(_plain(data)))
+    return json.loads(json.dumps(plain(data)))
 
 
 def verdicts(rows):
@@ -90,7 +90,7 @@ def test_measure_of_a_small_problem():
     rng = np.random.default_rng(2)
     X = rng.random((80, 9)).astype(np.float32)
     y = np.arange(80) % 4
-    data = digits.measure_rejection(X, y, X, y, 20, seed=0, n_jobs=1)
+    data = digits.measure_rejection((X, y, X, y), 20, seed=0, n_jobs=1)
     np.testing.assert_array_equal(data["tables"], np.zeros((2, 11)))  # consistent classifiers
     assert data["draws"] == [1, 2, 5, 10, 20]
     assert len(data["error"]) == len(data["error_sd"]) == 5
@@ -267,7 +267,7 @@ def test_rank_test_holds_for_one_law_and_fails_for_two():
 
 
 def test_cone_has_one_perceptron_a_point_and_the_exact_mean():
-    data = lsb_question.pooled([lsb_question.measure_set(*lsb_question.cone_set(10), [1, 2, 3])])
+    data = lsb_question.pooled([lsb_question.measure_set(lsb_question.cone_set(10), [1, 2, 3])])
     perceptron = data["perceptron"]
     # The first point visited is the only mistake: its margins are 1 and 1/2.
     assert perceptron["nonzero"] == [0.1]
@@ -294,9 +294,9 @@ def test_known_centre_is_that_of_the_billiard():
 def question_data():
     """Toys in place of sonar and digits, so that no data set is read."""
     rng = np.random.default_rng(9)
-    results = [lsb_question.measure_set(*lsb_question.toy_set(rng), [k, 1, 2]) for k in range(3)]
+    results = [lsb_question.measure_set(lsb_question.toy_set(rng), [k, 1, 2]) for k in range(3)]
     toys = lsb_question.pooled(results)
-    cone = lsb_question.pooled([lsb_question.measure_set(*lsb_question.cone_set(), [1, 2, 3])])
+    cone = lsb_question.pooled([lsb_question.measure_set(lsb_question.cone_set(), [1, 2, 3])])
     return round_trip({"digits": toys, "sonar": toys, "toy": toys, "cone": cone})
 
 

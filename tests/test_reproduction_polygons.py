@@ -24,7 +24,7 @@ ANGLES = polygons.directions(360)
 
 def drawn(item, data, path):
     """Draw from what JSON keeps, and compare the same."""
-    plain = json.loads(json.dumps(folder._plain(data), allow_nan=False))
+    plain = json.loads(json.dumps(folder.plain(data), allow_nan=False))
     folder.draw_item(item, plain, path / "picture.png")
     assert (path / "picture.png").stat().st_size > 5000
     return plain, item.compare(plain)

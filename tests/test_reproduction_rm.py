@@ -30,7 +30,7 @@ def verdicts(rows):
 
 def drawn(item, data, path):
     """Draw from what JSON keeps, and compare the same."""
-    plain = folder._plain(data)
+    plain = folder.plain(data)
     folder.draw_item(item, plain, path / "picture.png")
     assert (path / "picture.png").stat().st_size > 5000
     return item.compare(plain)

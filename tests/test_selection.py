@@ -15,10 +15,12 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import BayesPointClassifier, VersionSpace
-from bayespoint.estimators import calibration, selection, settling
+from bayespoint.estimators import calibration, selection
+from bayespoint.estimators import settings as settling
+from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.selection import (
     PRIORS,
-    Settings,
+    Candidate,
     choose,
     choose_by_errors,
     choose_held_out,
@@ -26,6 +28,8 @@ from bayespoint.estimators.selection import (
 from bayespoint.inference import expectation_propagation
 from bayespoint.inference.ep.sites import Likelihood, held_out_scores, propagate
 from bayespoint.space.decisions import combine_votes, fit_steepness, sharpen
+from bayespoint.space.host import Host
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel, scale_gamma
 
 # Sites are followed to here where numbers are compared, and two ways to them agree to this.
@@ -60,7 +64,7 @@ def problem(
     """Arguments of a search but the names, and the unit of gamma."""
     X, label = clouds(n, n_classes, wrong=wrong, apart=apart)
     weight = 1.0 + np.arange(n) % 3 if weighted else np.ones(n)
-    settings = settings or Settings(0.7, 0.8, 0.3, 0.05)
+    settings = settings or Candidate(0.7, 0.8, 0.3, 0.05)
     return SimpleNamespace(
         given=(Kernel(kernel, degree=2), X, label, weight, settings), scale=0.5,
     )  # fmt: skip
@@ -97,10 +101,10 @@ def settings_of(clf):
 @pytest.mark.parametrize(
     ("kernel", "names", "fixed"),
     [
-        ("rbf", ALL, Settings(1.0, 1.0, 1.0, 0.0)),
-        ("poly", ("gamma", "bias"), Settings(1.0, 1.0, 0.4, np.array([0.0, 0.1, 0.2]))),
-        ("rbf", ("label_noise", "gamma"), Settings(1.0, 0.5, 0.0, 0.0)),
-        ("rbf", ("softness",), Settings(0.3, 0.5, 1.0, 0.1)),
+        ("rbf", ALL, Candidate(1.0, 1.0, 1.0, 0.0)),
+        ("poly", ("gamma", "bias"), Candidate(1.0, 1.0, 0.4, np.array([0.0, 0.1, 0.2]))),
+        ("rbf", ("label_noise", "gamma"), Candidate(1.0, 0.5, 0.0, 0.0)),
+        ("rbf", ("softness",), Candidate(0.3, 0.5, 1.0, 0.1)),
     ],
     ids=str,
 )
@@ -178,7 +182,7 @@ def held_out_by_hand(where, settings, noise):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.usefixtures("precise")
 def test_the_probability_of_held_out_labels_by_hand(n_classes, noise):
-    where = problem(n_classes, settings=Settings(0.7, 0.8, 0.3, noise))
+    where = problem(n_classes, settings=Candidate(0.7, 0.8, 0.3, noise))
     search = search_of(selection._HeldOut, where, ("gamma", "softness"), noise=noise)
     point = np.array([-0.5, -0.7])
     expected = held_out_by_hand(where, search.settings(point), noise)
@@ -287,7 +291,7 @@ def recovered(search, gamma, softness, **options):
     for seed in range(5):
         X, label = drawn(seed, gamma, softness, **options)
         chosen = search(
-            Kernel("rbf"), X, label, np.ones(len(X)), Settings(1.0, 0.0, 0.1, 0.0),
+            Kernel("rbf"), X, label, np.ones(len(X)), Candidate(1.0, 0.0, 0.1, 0.0),
             ("gamma", "softness"), scale=0.5,
         )  # fmt: skip
         found.append(chosen.settings)
@@ -319,7 +323,7 @@ def test_settings_by_evidence(names, n_classes):
     for name in ALL:
         value = getattr(clf, f"{name}_")
         assert isinstance(value, float)
-        usual = scale_gamma(X, np.ones(40)) if name == "gamma" else given[name]
+        usual = scale_gamma(2, X.var()) if name == "gamma" else given[name]
         assert (value == pytest.approx(usual, rel=1e-6)) == (name not in names)
     # Better than where the search begins; priors are 0 there.
     start = {
@@ -361,7 +365,7 @@ def test_settings_by_held_out_labels(names, n_classes):
     X, y = clouds(40, n_classes, wrong=0.1)
     clf = classifier(**dict.fromkeys(names, "held-out")).fit(X, y)
     assert usable(clf, X)
-    assert (clf.gamma_ == pytest.approx(scale_gamma(X, np.ones(40)))) == ("gamma" not in names)
+    assert (clf.gamma_ == pytest.approx(scale_gamma(2, X.var()))) == ("gamma" not in names)
     assert (clf.softness_ == 0.1) == ("softness" not in names)
     assert clf.bias_ == 1.0
     assert clf.label_noise_ == 0.0
@@ -394,7 +398,7 @@ def test_other_methods_take_settings_from_the_evidence(inference):
 def test_defaults():
     X, y = clouds(30, 3, apart=2.0)
     clf = BayesPointClassifier(random_state=0).fit(X, y)
-    assert (clf.inference_, clf._decision_) == ("ep", "calibrated")
+    assert (clf.inference_, clf.decision_) == ("ep", "calibrated")
     assert clf.bias_ == 0.0  # each class has its own noise
     assert usable(clf, X)
     assert BayesPointClassifier(kernel="linear", random_state=0).fit(X, y).bias_ == 1.0
@@ -547,7 +551,8 @@ def test_ctrl_c_while_perceptrons_are_tried(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return original(*arguments, **options)
 
-    monkeypatch.setattr("bayespoint.estimators.classifier.out_of_fold", interrupted)
+    for module in (settling, calibration):  # for trials, and for the link
+        monkeypatch.setattr(module, "out_of_fold", interrupted)
     clf = classifier(inference="perceptron", gamma="held-out", softness="held-out")
     with pytest.raises(KeyboardInterrupt), pytest.warns(ConvergenceWarning):
         clf.fit(X, y)
@@ -586,7 +591,7 @@ def never():
 
 
 def test_widths_are_compared_by_their_errors():
-    start, asked, dear = Settings(9.0, 1.0, 0.1, 0.0), [], None
+    start, asked, dear = Candidate(9.0, 1.0, 0.1, 0.0), [], None
 
     def errors(settings):
         asked.append(settings)
@@ -613,7 +618,7 @@ def test_widths_are_compared_by_their_errors():
 @pytest.mark.parametrize("names", [("gamma",), ("softness",), ("gamma", "softness")], ids=str)
 def test_without_time_one_setting_is_tried(names):
     asked = []
-    start = Settings(1.0, 1.0, 0.1, 0.0)
+    start = Candidate(1.0, 1.0, 0.1, 0.0)
 
     def errors(settings):
         asked.append(settings)
@@ -630,7 +635,7 @@ def test_perceptrons_choose_a_width_that_fits():
     y = (np.floor(X) % 2).sum(axis=1) == 1
     make = partial(classifier, inference="perceptron", n_draws=10)
     clf = make(gamma="held-out", softness="held-out").fit(X, y)
-    scale = scale_gamma(X, np.ones(120))
+    scale = scale_gamma(2, X.var())
     assert np.any(np.isclose(clf.gamma_ / scale, selection.WIDTHS))
     assert clf.gamma_ > 2 * scale
     assert clf.softness_ in selection.SOFTNESS
@@ -659,17 +664,24 @@ def test_the_narrower_width_is_for_parts_of_the_points(monkeypatch):
 # ---------------------------------------------------------------------- which method
 
 
+def method_of(n_points, n_classes, **settings):
+    """Method that "auto" takes for so many points."""
+    share = np.full(n_classes, 1 / n_classes)
+    data = TrainingData(
+        Inputs(np.zeros((n_points, 1))), None, np.arange(n_classes), share, 0 * share, n_points
+    )
+    parameters = BayesPointClassifier(**settings).checked_parameters()
+    return settling.choose_method(parameters, data, Host()).inference
+
+
 def test_the_method_is_chosen_by_size():
-    clf = BayesPointClassifier()
-    clf._class_noise_ = np.zeros(2)
-    assert clf._suited(500, 1, 8)[0] == "ep"
-    assert clf._suited(2000, 1, 8)[0] == "ep"
-    assert clf._suited(400, 10, 8)[0] == "ep"
-    for n_points, n_machines in [(4000, 1), (700, 10), (10**6, 1)]:
-        assert clf._suited(n_points, n_machines, 8)[0] == "perceptron"
-    clf._class_noise_ = np.array([0.0, 0.1])
-    assert clf._suited(4000, 1, 8)[0] == "billiard"
-    assert clf._suited(500, 1, 8)[0] == "ep"
+    assert method_of(500, 2) == "ep"
+    assert method_of(2000, 2) == "ep"
+    assert method_of(400, 10) == "ep"
+    for n_points, n_classes in [(4000, 2), (700, 10), (10**6, 2)]:
+        assert method_of(n_points, n_classes) == "perceptron"
+    assert method_of(4000, 2, label_noise=[0.0, 0.1]) == "billiard"
+    assert method_of(500, 2, label_noise=[0.0, 0.1]) == "ep"
 
 
 @pytest.mark.parametrize(
@@ -690,7 +702,7 @@ def test_the_method_is_chosen_by_size():
 def test_what_auto_means(settings, method, decision):
     X, y = clouds(30, apart=2.0)
     clf = classifier(**{"inference": "auto"} | settings).fit(X, y)
-    assert (clf.inference_, clf._decision_) == (method, decision)
+    assert (clf.inference_, clf.decision_) == (method, decision)
     assert clf.inference_reason_ != "asked for" or "inference" in settings
     assert usable(clf, X)
 
@@ -769,7 +781,7 @@ def test_votes_that_are_too_flat_are_made_steeper(n_classes):
     flat, steep = (
         classifier(softness=5.0, decision=decision).fit(X, y) for decision in ("vote", "calibrated")
     )
-    assert steep._kappa_ > 1.2
+    assert steep.predictor_.steepness > 1.2
     loss = [log_loss(labels, clf.predict_proba(new)) for clf in (flat, steep)]
     assert loss[1] < 0.8 * loss[0]
     assert_array_equal(flat.predict(new), steep.predict(new))
@@ -781,4 +793,4 @@ def test_votes_that_are_too_steep_are_made_flatter():
     """Labels at random, hardly any softness."""
     X, y = clouds(90, wrong=0.6)
     clf = classifier(gamma=5.0, softness=0.01, decision="calibrated").fit(X, y)
-    assert clf._kappa_ < 0.9
+    assert clf.predictor_.steepness < 0.9

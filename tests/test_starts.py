@@ -19,7 +19,7 @@ from bayespoint.inference.billiard.starts import (
     start_rng,
 )
 from bayespoint.space.decisions import label_odds
-from bayespoint.space.factor import Factor, factorise
+from bayespoint.space.factor import Factor
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
@@ -41,7 +41,7 @@ def make_space(m=60, seed=0, kernel="rbf", softness=0.0, dtype=np.float64):
 
 
 def factor_of(space):
-    return factorise(space.rows, space.softness, space.rows.threads)
+    return space.rows.factorise(space.softness, space.rows.threads)
 
 
 def direct(space, number=0, seed=0):

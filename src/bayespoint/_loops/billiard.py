@@ -13,10 +13,12 @@ next wall as well.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from bayespoint._loops.jit import jit
+from bayespoint._support.types import Array
 
 # Columns of the cursor of a ball.
 FLIGHT, IN_FLIGHT, BOUNCES, PASSES, RANDOM, RECORDED, WRONG_MINUS, WRONG_PLUS = range(8)
@@ -35,6 +37,60 @@ CHUNK = 512
 _SIGN_BIT = np.int64(63)
 _MAGNITUDE = np.int64(2**63 - 1)
 _LEAST = np.int64(-(2**63))
+
+
+class Walls(NamedTuple):
+    """What a ball meets: the walls of m points, their labels, and how they are passed."""
+
+    rows: Array  # (n_slots, m), rows of the Gram matrix
+    slot_of_row: Array  # (m,), where each of them is
+    squared_length: Array  # (m,), k(x, x) with softness
+    ridge: Array  # (m,), what softness adds to the diagonal
+    basis: Array  # (m, rank), the points in white coordinates where vectors are kept so, or (0, 0)
+    label: Array  # (m,), +1 or -1
+    pass_rate: Array  # (m,), probability to pass a wall from the side of its label
+    change: Array  # (m, 2), of the numbers of wrong labels as a wall is passed from its + side
+    log_weight: Array  # (n_minus, n_plus), by these numbers; (0, 0) where pass rates count
+    slope: float  # by which it falls with each error beyond the table
+
+
+class Ball(NamedTuple):
+    """Where a ball is and what it has met.
+
+    Vectors are sums over the points (``coef``) and over an orthonormal basis of their span
+    (``white``).
+    """
+
+    side: Array  # (m,), 1 / sqrt(k(x, x)) with the sign of the ball's side of each wall
+    P: Array  # (m,), outputs of p
+    Q: Array  # (m,), outputs of q
+    coef_p: Array  # (m,)
+    coef_q: Array  # (m,)
+    white_p: Array  # (rank,)
+    white_q: Array  # (rank,)
+    kicks: Array  # (m,), sums of the changes of direction at each wall
+    ends_coef: Array  # (m,), first less last direction of each flight, summed
+    ends_white: Array  # (rank,)
+    angle: Array  # (1,), flown since the flight began
+    cursor: Array  # (CURSOR_SIZE,)
+
+
+class Course(NamedTuple):
+    """The flights to make."""
+
+    travels: Array  # (n_flights,), their lengths
+    directions: Array  # (n_flights, m), outputs of their first directions; not read with a basis
+    white: Array  # (n_flights, rank), white coordinates of the same
+    thin: int  # flights for each draw
+
+
+class Record(NamedTuple):
+    """Positions that are kept: draws, and the outputs at the first walls and flight ends."""
+
+    outputs: Array  # (n_draws, m)
+    coef: Array  # (n_draws, m)
+    white: Array  # (n_draws, rank)
+    path: Array  # (n_path, m)
 
 
 @jit
@@ -145,11 +201,7 @@ def passes(side, label, pass_rate, change, log_weight, slope, cursor):
 
 @jit
 def begin(P, Q, coef_p, coef_q, white_p, white_q, outputs, white):
-    """Make an isotropic direction (its outputs and white coordinates) tangent and unit: v.
-
-    Vectors are sums over the training points (``coef``) and over an orthonormal basis of their
-    span (``white``).
-    """
+    """Make an isotropic direction (its outputs and white coordinates) tangent and unit: v."""
     along, squared = 0.0, 0.0
     for j in range(P.size):
         along += coef_p[j] * outputs[j]
@@ -200,13 +252,13 @@ def make_unit(white):
 
 @jit
 def turn(x, y, cos, sin):
-    """Move to the end of a flight: x = x cos + y sin."""
+    """Move along a great circle: x = x cos + y sin."""
     for j in range(x.size):
         x[j] = x[j] * cos + y[j] * sin
 
 
 @jit
-def record(P, Q, cos, sin, path, cursor):
+def mark(P, Q, cos, sin, path, cursor):
     """Write the outputs of the present position into the path, while there is room."""
     if cursor[RECORDED] < path.shape[0]:
         path[cursor[RECORDED]] = P * cos + Q * sin
@@ -214,23 +266,32 @@ def record(P, Q, cos, sin, path, cursor):
 
 
 @jit
-def fly(
-    rows, slot_of_row, squared_length, ridge, basis, label, pass_rate, change, log_weight, slope,
-    travels, n_flights, thin, max_events, directions, white, side, P, Q, coef_p, coef_q, white_p,
-    white_q, kicks, ends_coef, ends_white, angle, cursor, cotangents, draws_output, draws_coef,
-    draws_white, path,
-):  # fmt: skip
+def fly(walls, ball, course, record, max_events):
     """Fly one ball until its flights are done or ``max_events`` walls were met.
 
-    Each flight has its length in ``travels`` and begins with the next of the ``directions``; its
-    end is kept in ``draws_*`` after every ``thin`` flights. `passes` says which walls reflect.
-    ``kicks[c]`` sums the changes of direction at wall c, ``ends_*`` the first less the
-    last direction of each flight; ``path`` holds the outputs at the first walls and flight ends.
-    ``basis``: white coordinates of the points where vectors are kept in these alone, else empty.
+    `passes` says which walls reflect.
+
+    Parameters
+    ----------
+    walls : Walls
+    ball : Ball
+    course : Course
+    record : Record
+    max_events : int
     """
+    rows, slot_of_row, squared_length = walls.rows, walls.slot_of_row, walls.squared_length
+    ridge, basis, label, pass_rate = walls.ridge, walls.basis, walls.label, walls.pass_rate
+    change, log_weight, slope = walls.change, walls.log_weight, walls.slope
+    side, P, Q, angle, cursor = ball.side, ball.P, ball.Q, ball.angle, ball.cursor
+    coef_p, coef_q, white_p, white_q = ball.coef_p, ball.coef_q, ball.white_p, ball.white_q
+    kicks, ends_coef, ends_white = ball.kicks, ball.ends_coef, ball.ends_white
+    travels, directions, white, thin = course.travels, course.directions, course.white, course.thin
+    draws_output, draws_coef, draws_white = record.outputs, record.coef, record.white
+    path = record.path
+    cotangents = np.empty(CHUNK)
     n_events = 0
     in_basis = basis.size > 0
-    while cursor[FLIGHT] < n_flights:
+    while cursor[FLIGHT] < travels.size:
         flight = cursor[FLIGHT]
         travel = travels[flight]
         if not cursor[IN_FLIGHT]:
@@ -256,7 +317,7 @@ def fly(
             n_events += 1
             angle[0] = ahead
             cos, sin = math.cos(ahead), math.sin(ahead)
-            record(P, Q, cos, sin, path, cursor)
+            mark(P, Q, cos, sin, path, cursor)
             if passes(
                 side[wall], label[wall], pass_rate[wall], change[wall], log_weight, slope, cursor
             ):
@@ -279,7 +340,7 @@ def fly(
             kicks[wall] -= f
             cursor[BOUNCES] += 1
         cos, sin = math.cos(travel), math.sin(travel)
-        record(P, Q, cos, sin, path, cursor)
+        mark(P, Q, cos, sin, path, cursor)
         ends_coef += sin * coef_p - cos * coef_q
         ends_white += sin * white_p - cos * white_q
         turn(P, Q, cos, sin)
@@ -373,24 +434,34 @@ def _end(places, order, k, low, high):
 
 
 @jit
-def walk(
-    basis, label, odds, n_steps, thin, max_steps, directions, white, side, P, Q, coef_p, coef_q,
-    white_p, white_q, cursor, places, changes, draws_output, draws_coef, draws_white,
-):  # fmt: skip
+def walk(walls, odds, ball, course, record, max_steps):
     """Make Gibbs steps with one chain until they are done or ``max_steps`` were made.
 
-    Each begins with the next of the ``directions``; positions are kept in ``draws_*`` after every
-    ``thin`` steps. ``side`` follows the outputs. Other arguments as for `fly`.
+    A step is a flight whose length is drawn: of the travels only their number counts, and rows of
+    the walls are not read. ``odds`` are log-odds of the labels; sides follow the outputs.
+
+    Parameters
+    ----------
+    walls : Walls
+    odds : ndarray of shape (m,)
+    ball : Ball
+    course : Course
+    record : Record
+    max_steps : int
     """
+    basis, label, white = walls.basis, walls.label, course.white
+    side, P, Q, cursor = ball.side, ball.P, ball.Q, ball.cursor
+    coef_p, coef_q, white_p, white_q = ball.coef_p, ball.coef_q, ball.white_p, ball.white_q
+    places, changes = np.empty(2 * P.size), np.empty(2 * P.size)
     in_basis = basis.size > 0
     for _ in range(max_steps):
         step = cursor[FLIGHT]
-        if step >= n_steps:
+        if step >= course.travels.size:
             return
         if in_basis:
             begin_in_basis(Q, white_p, white_q, white[step], basis)
         else:
-            begin(P, Q, coef_p, coef_q, white_p, white_q, directions[step], white[step])
+            begin(P, Q, coef_p, coef_q, white_p, white_q, course.directions[step], white[step])
         angle = crossing_angle(P, Q, label, odds, places, changes, cursor)
         cos, sin = math.cos(angle), math.sin(angle)
         turn(P, Q, cos, sin)
@@ -404,8 +475,8 @@ def walk(
                 size = abs(side[j])
                 side[j] = size if P[j] > 0 else -size
         cursor[FLIGHT] += 1
-        if cursor[FLIGHT] % thin == 0:
-            draw = cursor[FLIGHT] // thin - 1
-            draws_output[draw] = P
-            draws_coef[draw] = coef_p
-            draws_white[draw] = white_p
+        if cursor[FLIGHT] % course.thin == 0:
+            draw = cursor[FLIGHT] // course.thin - 1
+            record.outputs[draw] = P
+            record.coef[draw] = coef_p
+            record.white[draw] = white_p

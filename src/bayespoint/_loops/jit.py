@@ -1,11 +1,12 @@
 """The one Numba decorator."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
 
 
-def jit(function):
+def jit(function: Callable) -> Any:
     """Compile ``function`` without the GIL, keeping machine code on disk where possible.
 
     Numba refuses to decorate when neither the package folder nor the user's cache folder can be

@@ -4,7 +4,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class Budget:
@@ -29,13 +31,16 @@ class Budget:
     _REDRAW = 0.1  # seconds between two drawings of the progress line
     _REDRAW_IN_FILE = 10.0  # where standard error is no terminal
 
-    def __init__(self, max_time=None, label=None, parent=None):
+    def __init__(
+        self, max_time: float | None = None, label: str | None = None,
+        parent: "Budget | None" = None,
+    ) -> None:  # fmt: skip
         self.label = label
         self._parent = parent
         self.interrupted = False
         self.renew(max_time)
 
-    def renew(self, max_time):
+    def renew(self, max_time: float | None) -> None:
         """Begin another stage of the work, with its own time limit."""
         self.start = time.perf_counter()
         self.max_time = max_time
@@ -43,26 +48,31 @@ class Budget:
         self._drawn = 0.0
         self._open = False
 
-    def interrupt(self):
+    def interrupt(self) -> None:
         """End this stage; ``interrupted`` stays set through later ones."""
         self.interrupted = self._stopped = True
 
     @property
-    def stopped(self):
+    def stopped(self) -> bool:
         """Whether this stage was interrupted."""
         return self._stopped
 
-    def elapsed(self):
+    def raise_if_interrupted(self) -> None:
+        """Raise what Ctrl-C would have raised."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def elapsed(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self.start
 
-    def spent(self):
+    def spent(self) -> bool:
         """Whether the work must stop: out of time, or interrupted."""
         late = self.max_time is not None and self.elapsed() >= self.max_time
         return self._stopped or late or (self._parent is not None and self._parent.spent())
 
     @contextmanager
-    def catching_interrupts(self):
+    def catching_interrupts(self) -> Iterator[None]:
         """Turn the first Ctrl-C into `interrupt`, so that it never lands between two updates.
 
         A second one acts at once, as ever. Where Ctrl-C does not mean KeyboardInterrupt (another
@@ -76,7 +86,7 @@ class Budget:
             yield
             return
 
-        def handle(number, frame):
+        def handle(number: int, frame: Any) -> None:
             if self.interrupted:
                 signal.default_int_handler(number, frame)
             self.interrupt()
@@ -88,7 +98,7 @@ class Budget:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @contextmanager
-    def silent(self):
+    def silent(self) -> Iterator[None]:
         """Show no progress for a while."""
         label, self.label = self.label, None
         try:
@@ -97,7 +107,7 @@ class Budget:
             self.label = label
 
     @contextmanager
-    def unlimited(self):
+    def unlimited(self) -> Iterator[None]:
         """Let only Ctrl-C end the work for a while."""
         limit, self.max_time = self.max_time, None
         try:
@@ -105,7 +115,7 @@ class Budget:
         finally:
             self.max_time = limit
 
-    def show(self, done, total, detail=""):
+    def show(self, done: int, total: int, detail: str = "") -> None:
         """Draw the progress line, at most every tenth of a second and at the end."""
         if self.label is None:
             return
@@ -123,7 +133,7 @@ class Budget:
         sys.stderr.write(f"{line:<78}{end}")
         sys.stderr.flush()
 
-    def close(self):
+    def close(self) -> None:
         """End the progress line if the work stopped before it was done."""
         if self._open:
             self._open = False

@@ -3,12 +3,15 @@
 import sys
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bayespoint._support.types import Array, Seed
 
-def warn(message, category=UserWarning):
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside this package that led here."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("bayespoint."):
@@ -16,7 +19,7 @@ def warn(message, category=UserWarning):
     warnings.warn(message, category, stacklevel=level)
 
 
-def is_number(value, least=None, above=None):
+def is_number(value: Any, least: float | None = None, above: float | None = None) -> bool:
     """Whether a value is a finite number, no truth value, within bounds."""
     if isinstance(value, bool | np.complexfloating):
         return False
@@ -29,49 +32,51 @@ def is_number(value, least=None, above=None):
     )
 
 
-def check_number(name, value, least=None, above=None):
+def check_number(
+    name: str, value: Any, least: float | None = None, above: float | None = None
+) -> None:
     """Refuse what is not a finite number within a bound."""
     if not is_number(value, least, above):
         bound = f">= {least}" if least is not None else f"> {above}"
         raise ValueError(f"{name} must be a finite number {bound}; got {value!r}.")
 
 
-def check_positive_integer(name, value):
+def check_positive_integer(name: str, value: Any) -> None:
     """Refuse what is not a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")
 
 
-def check_natural_number(name, value):
+def check_natural_number(name: str, value: Any) -> None:
     """Refuse what is not a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise ValueError(f"{name} must be a whole number >= 0; got {value!r}.")
 
 
-def check_choice(name, value, choices):
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse what is none of some words."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {choices}; got {value!r}.")
 
 
-def check_time(max_time):
+def check_time(max_time: Any) -> None:
     """Refuse what is neither None nor a number of seconds above 0."""
     if max_time is not None:
         check_number("max_time", max_time, above=0)
 
 
-def check_verbose(verbose):
+def check_verbose(verbose: Any) -> None:
     """Refuse what is neither True, False nor a whole number of at least 0."""
     check_natural_number("verbose", int(verbose) if isinstance(verbose, bool) else verbose)
 
 
-def check_jobs(n_jobs):
+def check_jobs(n_jobs: Any) -> None:
     """Refuse what joblib does not take as a number of jobs."""
     if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
 
 
-def check_seed(random_state):
+def check_seed(random_state: Any) -> None:
     """Refuse what scikit-learn does not take as random_state."""
     try:
         check_random_state(random_state)
@@ -82,14 +87,14 @@ def check_seed(random_state):
         ) from error
 
 
-def entropy_of(random_state):
+def entropy_of(random_state: Seed) -> int:
     """Integer that seeds all draws of a fit, from what scikit-learn takes as random_state."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def check_label_noise(label_noise, n_points):
+def check_label_noise(label_noise: Any, n_points: int) -> Array:
     """Return a rate a point from one rate or one a point."""
     if isinstance(label_noise, Mapping):
         raise ValueError(
@@ -113,7 +118,7 @@ def check_label_noise(label_noise, n_points):
     return np.broadcast_to(noise.astype(np.float64), n_points).copy()
 
 
-def shown_places(mask, names=None, most=5):
+def shown_places(mask: Any, names: Any = None, most: int = 5) -> str:
     """First few indices (or names) where a mask holds, for messages."""
     index = np.flatnonzero(mask)
     shown = index[:most] if names is None else np.asarray(names)[index[:most]]

@@ -1,27 +1,34 @@
 """Where a fit runs: on the CPU, or on a GPU through PyTorch. PyTorch is imported when asked for."""
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 from bayespoint._support.checks import check_choice
+from bayespoint._support.types import Array
 
 DEVICES = ("cpu", "cuda", "auto")
 
 # Share of the free memory of a GPU that a fit may take; PyTorch and the display need some.
 MEMORY_SHARE = 0.9
 
+# Points of a fit on a GPU above which label errors alone do not pay for the inverse of the Gram
+# matrix: it would be most of the work.
+MOST_LABEL_POINTS = 10_000
+
 
 class DeviceError(RuntimeError):
     """There is no GPU, or not enough of it."""
 
 
-def check_device(device):
+def check_device(device: str) -> None:
     """Refuse what is no device."""
     check_choice("device", device, DEVICES)
 
 
-def torch_device(device):
+def torch_device(device: str) -> Any:
     """Return the PyTorch device for a value of ``device=``, or None for the CPU.
 
     Parameters
@@ -65,7 +72,7 @@ def torch_device(device):
     )
 
 
-def free_bytes(device):
+def free_bytes(device: Any) -> int:
     """Memory that a fit on this PyTorch device may take."""
     import torch
 
@@ -76,7 +83,7 @@ def free_bytes(device):
     return int(MEMORY_SHARE * (free + held))
 
 
-def check_room(device, n_points, per_pair, what, remedy):
+def check_room(device: Any, n_points: int, per_pair: int, what: str, remedy: str) -> None:
     """Refuse what needs more than the free memory; say how many points would fit.
 
     Parameters
@@ -98,7 +105,7 @@ def check_room(device, n_points, per_pair, what, remedy):
 
 
 @contextmanager
-def naming_remedies(device, remedies):
+def explaining_memory(device: str, remedies: str) -> Iterator[None]:
     """Turn what PyTorch raises when a GPU has no memory left into a `DeviceError`.
 
     Parameters
@@ -122,12 +129,12 @@ def naming_remedies(device, remedies):
         ) from error
 
 
-def as_array(tensor):
+def as_array(tensor: Any) -> Array:
     """Return a tensor as an array; bfloat16, which NumPy does not know, becomes float32."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
-def is_tensor(X):
+def is_tensor(X: Any) -> bool:
     """Whether X is a PyTorch tensor; does not import PyTorch to find out."""
     return type(X).__module__.partition(".")[0] == "torch"

@@ -13,11 +13,15 @@ Inside, arrays are (columns, chains, draws): one column for each entry of the tr
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.fft
 from scipy.special import ndtri
 from scipy.stats import rankdata
+
+from bayespoint._support.types import Array, ArrayLike
 
 # Two draws in each half of a chain, or a half has no variance.
 MIN_DRAWS = 4
@@ -35,7 +39,7 @@ CONSTANT_RANGE = np.finfo(float).resolution
 BLOCK_SIZE = 2**20
 
 
-def ess(x, method="bulk"):
+def ess(x: ArrayLike, method: str = "bulk") -> Array:
     """Effective sample size: how many independent draws would tell as much.
 
     Parameters
@@ -65,7 +69,7 @@ def ess(x, method="bulk"):
     return _over_columns(_ESS_METHODS[method], x)
 
 
-def rhat(x):
+def rhat(x: ArrayLike) -> Array:
     """Rank-normalised split R-hat: near 1 when the chains cannot be told apart.
 
     The larger one of two: for location, and for scale after folding at the median.
@@ -93,7 +97,7 @@ def rhat(x):
     return _over_columns(_rhat, x, min_chains=2)
 
 
-def mcse_mean(x):
+def mcse_mean(x: ArrayLike) -> Array:
     """Monte-Carlo standard error of the mean: sd(x) / sqrt(ess(x, "mean")).
 
     Parameters
@@ -119,9 +123,11 @@ def mcse_mean(x):
 # ---------------------------------------------------------------------- columns
 
 
-def _over_columns(statistic, x, min_chains=1):
+def _over_columns(
+    statistic: Callable[[Array], Array], draws_of: ArrayLike, min_chains: int = 1
+) -> Any:
     """Apply ``statistic``, from (columns, chains, draws) to (columns,), block by block."""
-    x = _checked(x)
+    x = _checked(draws_of)
     n_chains, n_draws, *trailing = x.shape
     columns = x.reshape(n_chains, n_draws, math.prod(trailing))
     result = np.full(columns.shape[2], np.nan)
@@ -137,8 +143,8 @@ def _over_columns(statistic, x, min_chains=1):
     return result.reshape(trailing)[()]
 
 
-def _checked(x):
-    x = np.asarray(x)
+def _checked(draws: ArrayLike) -> Array:
+    x = np.asarray(draws)
     if x.dtype.kind not in "biuf":
         raise ValueError(f"x must be an array of real numbers; got dtype {x.dtype}.")
     if x.ndim < 2:
@@ -149,13 +155,13 @@ def _checked(x):
     return x.astype(float, copy=False)
 
 
-def _split(x):
+def _split(x: Array) -> Array:
     """Halves of the chains as chains."""
     half = x.shape[2] // 2
     return np.concatenate([x[:, :, :half], x[:, :, -half:]], axis=1)
 
 
-def _normal_scores(x):
+def _normal_scores(x: Array) -> Array:
     """Replace draws by normal quantiles of their ranks r: Phi^-1((r - 3/8) / (S + 1/4))."""
     flat = x.reshape(len(x), -1)
     rank = rankdata(flat, axis=1)
@@ -165,14 +171,14 @@ def _normal_scores(x):
 # ---------------------------------------------------------------------- statistics
 
 
-def _rhat(x):
+def _rhat(x: Array) -> Array:
     halves = _split(x)
     folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
     # Two values symmetric about the median fold into one, whose R-hat is NaN: fmax skips it.
     return np.fmax(_variance_ratio(_normal_scores(halves)), _variance_ratio(_normal_scores(folded)))
 
 
-def _variance_ratio(x):
+def _variance_ratio(x: Array) -> Array:
     """Root of the estimated variance over the variance within chains: the plain R-hat."""
     n_draws = x.shape[2]
     between = n_draws * x.mean(axis=2).var(axis=1, ddof=1)
@@ -180,27 +186,27 @@ def _variance_ratio(x):
     return np.sqrt((between / within + n_draws - 1) / n_draws)
 
 
-def _mcse_mean(x):
+def _mcse_mean(x: Array) -> Array:
     return x.reshape(len(x), -1).std(axis=1, ddof=1) / np.sqrt(_ess_mean(x))
 
 
-def _ess_bulk(x):
+def _ess_bulk(x: Array) -> Array:
     return _ess(_normal_scores(_split(x)))
 
 
-def _ess_tail(x):
+def _ess_tail(x: Array) -> Array:
     low, high = np.quantile(x, TAIL_PROBABILITIES, axis=(1, 2), keepdims=True)
     return np.minimum(_ess(_split(x <= low)), _ess(_split(x <= high)))
 
 
-def _ess_mean(x):
+def _ess_mean(x: Array) -> Array:
     return _ess(_split(x))
 
 
 _ESS_METHODS = {"bulk": _ess_bulk, "tail": _ess_tail, "mean": _ess_mean}
 
 
-def _ess(x):
+def _ess(x: Array) -> Array:
     """Effective sample size of the mean of (split) chains: S / tau (Section 3.2)."""
     x = x.astype(float, copy=False)
     n_all = x.shape[1] * x.shape[2]
@@ -210,7 +216,7 @@ def _ess(x):
     return np.where(constant, n_all, n_all / tau)
 
 
-def _autocorrelations(x):
+def _autocorrelations(x: Array) -> Array:
     """Autocorrelations of all chains together, (columns, lags).
 
     rho_t = 1 - (W - mean of s_t) / var, with s_t the autocovariances of the chains, W the variance
@@ -225,7 +231,7 @@ def _autocorrelations(x):
     return rho
 
 
-def _autocovariances(x):
+def _autocovariances(x: Array) -> Array:
     """Autocovariances of each chain at every lag, with divisor n_draws."""
     n_draws = x.shape[2]
     length = scipy.fft.next_fast_len(2 * n_draws, real=True)  # with zeros, so that no lag wraps
@@ -234,7 +240,7 @@ def _autocovariances(x):
     return np.fft.irfft(power, n=length, axis=2)[:, :, :n_draws] / n_draws
 
 
-def _autocorrelation_time(rho):
+def _autocorrelation_time(rho: Array) -> Array:
     """Sum 1 + 2 (rho_1 + rho_2 + ...) by Geyer's initial monotone sequence.
 
     Sums of pairs (rho_2k + rho_2k+1) are positive and fall in k for a reversible chain. The sum

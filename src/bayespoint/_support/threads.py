@@ -1,9 +1,11 @@
 """Threads of our own beside single-threaded BLAS."""
 
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -11,11 +13,11 @@ from threadpoolctl import ThreadpoolController
 class Threads:
     """A few threads for functions that release the GIL; with one, no thread is started."""
 
-    def __init__(self, n_threads):
+    def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
-    def each(self, function, arguments):
+    def each(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
         """Call ``function`` on each argument and return the results in order."""
         if self._pool is None:
             return [function(argument) for argument in arguments]
@@ -30,14 +32,14 @@ class Threads:
             wait(futures)
             raise
 
-    def close(self):
+    def close(self) -> None:
         """Wait for what is running and end the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
-def open_threads(n_threads):
+def open_threads(n_threads: int) -> Iterator[Threads]:
     """Threads beside single-threaded BLAS, ended on the way out.
 
     BLAS keeps to one thread, because more threads than cores wait for each other. The limit
@@ -59,5 +61,5 @@ _limiting_blas = threading.Lock()
 
 
 @cache
-def _blas():
+def _blas() -> ThreadpoolController:
     return ThreadpoolController()  # looks through all loaded libraries: once is enough

@@ -1,6 +1,8 @@
 """Points that the posterior is least sure of, and that do not say the same twice."""
 
-from copy import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.special import entr
@@ -8,10 +10,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer, check_seed
-from bayespoint.estimators.classifier import BayesPointClassifier
-from bayespoint.estimators.prediction import VOTE_BLOCK
+from bayespoint._support.types import Array, Matrix, Seed
+from bayespoint.estimators.base import KernelClassifier
+from bayespoint.estimators.predictors import VOTE_BLOCK, Asked, BayesPointPredictor, Predictor
 from bayespoint.estimators.rejection import unwrapped
-from bayespoint.space.inputs import canonical
+from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.merging import merge_duplicates
 
 STRATEGIES = ("entropy", "bald")
@@ -28,7 +31,9 @@ LEAST_CANDIDATES = 1000
 COPY = 1e-6
 
 
-def query(clf, X_pool, n=1, *, strategy="entropy", random_state=None):
+def query(
+    clf: Any, X_pool: Any, n: int = 1, *, strategy: str = "entropy", random_state: Seed = None
+) -> Array:
     """Choose points of a pool to have labelled.
 
     Points are chosen one after the other, by their utility times the share of their posterior
@@ -68,7 +73,9 @@ def query(clf, X_pool, n=1, *, strategy="entropy", random_state=None):
     return chosen
 
 
-def query_with_utilities(clf, X_pool, n, strategy, random_state):
+def query_with_utilities(
+    clf: Any, X_pool: Any, n: int, strategy: str, random_state: Seed
+) -> tuple[Array, Array]:
     """Do as `query`, and return what each point was worth when each of them was chosen.
 
     The utilities, (n_chosen, n_pool), are zero for points that are not among the most useful ones
@@ -82,18 +89,20 @@ def query_with_utilities(clf, X_pool, n, strategy, random_state):
     return chosen, everywhere
 
 
-def _query(clf, X_pool, n, strategy, random_state, keep=False):
+def _query(
+    clf: Any, X_pool: Any, n: int, strategy: str, random_state: Seed, keep: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """Rows chosen; what distinct points were worth, if kept; their rows; whose copy each is."""
     check_positive_integer("n", n)
     check_seed(random_state)
-    last, X_last = _last_step(clf, X_pool)
-    values = _utilities(last, X_last, strategy, random_state)
-    row, member = _distinct(X_last)
+    predictor, asked = _last_step(clf, X_pool)
+    values = _utilities(predictor, asked, strategy, random_state)
+    row, member = _distinct(asked.place.to_host(asked.X))
     most = min(len(row), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
     best = np.argsort(-values[row], kind="stable")[:most]
     # Where nothing is doubtful, points still differ in what they leave open of each other.
     values = np.maximum(values[row[best]], np.finfo(float).eps)
-    variance, column = last._posterior_covariance(X_last[row[best]])
+    variance, column = predictor.covariance(Asked(asked.X[row[best]], asked.place))
     chosen, products = _greedy(values, variance, column, min(n, len(best)), keep)
     worth = np.zeros((len(products), len(row)))
     if keep:
@@ -101,14 +110,16 @@ def _query(clf, X_pool, n, strategy, random_state, keep=False):
     return row[best[chosen]], worth, row, member
 
 
-def _distinct(X):
+def _distinct(X: Matrix) -> tuple[Array, Array]:
     """Rows of X that are no copies of others before them, and which of these each row is."""
     label, weight = np.zeros(X.shape[0], dtype=np.int64), np.ones(X.shape[0])
-    points = merge_duplicates(canonical(X), label, weight, keep_order=True)
-    return points.row, points.member
+    distinct = merge_duplicates(Inputs(canonical(X)), label, weight, keep_order=True)
+    return distinct.row, distinct.member
 
 
-def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
+def utilities(
+    clf: Any, X_pool: Any, *, strategy: str = "entropy", random_state: Seed = None
+) -> Array:
     """How useful the labels of points would be.
 
     Parameters
@@ -141,43 +152,44 @@ def utilities(clf, X_pool, *, strategy="entropy", random_state=None):
     >>> bool(values[1] > max(values[0], values[2]))
     True
     """
-    last, X = _last_step(clf, X_pool)
-    return _utilities(last, X, strategy, random_state)
+    return _utilities(*_last_step(clf, X_pool), strategy, random_state)
 
 
-def _utilities(last, X, strategy, random_state):
+def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: Seed) -> Array:
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be one of {STRATEGIES}; got {strategy!r}.")
     check_seed(random_state)
     seed = check_random_state(random_state).randint(2**31 - 1)
     values = []
-    for start in range(0, X.shape[0], VOTE_BLOCK):
-        block = X[start : start + VOTE_BLOCK]
-        if last._decision_ == "bayes_point":
-            proba = last.sample_proba(block, last.n_draws_, 0).mean(axis=0)
+    for start in range(0, asked.X.shape[0], VOTE_BLOCK):
+        block = asked.part(start, start + VOTE_BLOCK)
+        if isinstance(predictor, BayesPointPredictor):
+            everyone = predictor.choose_members(predictor.n_draws, np.random.RandomState(0))
+            proba = predictor.sample_proba(block, everyone).mean(axis=0)
         else:
-            proba = last.predict_proba(block)
+            proba = predictor.predict_proba(block)
         value = entr(proba).sum(axis=-1)
         if strategy == "bald":  # the same members for all blocks
-            members = last._committee(block, MEMBERS, np.random.RandomState(seed))
+            members = predictor.committee_proba(block, MEMBERS, np.random.RandomState(seed))
             value = np.maximum(value - entr(members).sum(axis=-1).mean(axis=0), 0.0)
         values.append(value)
     return np.concatenate(values) if values else np.empty(0)
 
 
-def _last_step(clf, X_pool):
+def _last_step(clf: Any, X_pool: Any) -> tuple[Predictor, Asked]:
+    """Predictor of the classifier at the end of a pipeline, and the points as it gets them."""
     check_is_fitted(clf)
     last, X = unwrapped(clf, X_pool)
-    if not isinstance(last, BayesPointClassifier):
+    if not isinstance(last, KernelClassifier):
         raise ValueError(f"clf must be a BayesPointClassifier; got {type(last).__name__}.")
-    X = last._checked(X)
-    last = copy(last)
-    last.__dict__.pop("feature_names_in_", None)  # they are checked; the array has none
-    last._log_weight_ = np.zeros_like(last._log_weight_)  # how sure it is, not what costs more
-    return last, X
+    asked, predictor = last.prepared(X), last.predictor_
+    # How sure it is, not what costs more.
+    return replace(predictor, log_weight=np.zeros_like(predictor.log_weight)), asked
 
 
-def _greedy(values, variance, column, n, keep=False):
+def _greedy(
+    values: Array, variance: Array, column: Callable[[int], Array], n: int, keep: bool = False
+) -> tuple[Array, Array]:
     """Choose points by value times the share of variance that those before leave.
 
     ``column(i)``: covariance of all points with point i. Where nothing is left (there are more

@@ -1,6 +1,7 @@
 """`bayespoint.active.query` as a query strategy of scikit-activeml."""
 
 from copy import copy
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -21,6 +22,7 @@ except ImportError as error:
         "pip install 'bayespoint[active]'"
     ) from error
 
+from bayespoint._support.types import Seed
 from bayespoint.active.queries import query_with_utilities
 
 
@@ -36,14 +38,17 @@ class PosteriorQuery(SingleAnnotatorPoolQueryStrategy):
     random_state : int, RandomState or None
     """
 
-    def __init__(self, strategy="entropy", missing_label=MISSING_LABEL, random_state=None):
+    def __init__(
+        self, strategy: str = "entropy", missing_label: Any = MISSING_LABEL,
+        random_state: Seed = None,
+    ) -> None:  # fmt: skip
         super().__init__(missing_label=missing_label, random_state=random_state)
         self.strategy = strategy
 
     def query(
-        self, X, y, clf, fit_clf=True, sample_weight=None, candidates=None, batch_size=1,
-        return_utilities=False,
-    ):  # fmt: skip
+        self, X: Any, y: Any, clf: Any, fit_clf: bool = True, sample_weight: Any = None,
+        candidates: Any = None, batch_size: int = 1, return_utilities: bool = False,
+    ) -> Any:  # fmt: skip
         """Choose points to have labelled.
 
         Parameters

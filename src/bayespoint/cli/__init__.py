@@ -7,7 +7,7 @@ from importlib.util import find_spec
 NEEDED = ("typer", "rich", "matplotlib", "jinja2")
 
 
-def main():
+def main() -> None:
     """Run the command line, or say how to install what it needs."""
     try:
         _run()
@@ -16,7 +16,7 @@ def main():
         raise SystemExit(130) from None
 
 
-def _run():
+def _run() -> None:
     for name in NEEDED:
         if find_spec(name) is None:
             print(

@@ -7,8 +7,20 @@ from typing import Annotated
 import typer
 
 from bayespoint import __version__
-from bayespoint.cli.settings import Inference, Settings
-from bayespoint.io.tables import FORMATS
+from bayespoint.cli.options import (
+    Columns,
+    DataFile,
+    FileFormat,
+    Json,
+    ModelArgument,
+    ModelOption,
+    Printing,
+    Quiet,
+    Settings,
+    StoredJobs,
+    Target,
+    grouped,
+)
 
 app = typer.Typer(
     help="Bayes point machines: kernel classifiers that know when they do not know.",
@@ -48,96 +60,16 @@ def demo(
     run_demo(output, seed)
 
 
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help="Data: .csv, .tsv, .parquet, .npy, .npz or .svmlight; - is standard input.",
-        show_default=False,
-    ),
-]
-ModelFile = Annotated[Path, typer.Option("--model", help="Model file.", show_default=False)]
-Target = Annotated[
-    str, typer.Option("--target", help="Column that holds the classes.", show_default=False)
-]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", help="Leave this column out; may be repeated.")
-]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option("--categorical", help="Numbers of this column name categories; repeatable."),
-]
-MaxCategories = Annotated[
-    int, typer.Option(min=2, max=10_000, help="Most values that a text column may have.")
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help="Kind of file, instead of its ending.")
-]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="CSV without names: columns are x0, x1, ….")
-]
-Coverage = Annotated[
-    float | None, typer.Option(min=0.01, max=1.0, help="Decide this share of cases.")
-]
-MaxRisk = Annotated[
-    float | None,
-    typer.Option(min=0.0001, max=0.99, help="Decide while errors stay below this share."),
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        min=1e-9, max=0.99, help="Probability that --max-risk may fail with; 0.05 unless given."
-    ),
-]
-MaxTime = Annotated[
-    float | None, typer.Option(min=0.01, help="Seconds for training; the best until then counts.")
-]
-Method = Annotated[Inference, typer.Option("--inference", help="How classifiers are averaged.")]
-Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda or auto.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all that is random.")]
-Jobs = Annotated[int, typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")]
-Draws = Annotated[int, typer.Option("--n-draws", min=1, max=100_000, help="Classifiers averaged.")]
-LabelNoise = Annotated[
-    str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-
-
-def _checked_format(format: str | None) -> str | None:
-    if format is not None and format not in FORMATS:
-        raise typer.BadParameter(f"use one of {', '.join(FORMATS)}", param_hint="--format")
-    return format
-
-
-def _checked_delta(delta: float | None, max_risk: float | None) -> float:
-    if delta is not None and max_risk is None:
-        raise typer.BadParameter("needs --max-risk, which it is about", param_hint="--delta")
-    return 0.05 if delta is None else delta
-
-
 @app.command()
+@grouped
 def train(
-    file: FileArgument,
+    file: DataFile,
     target: Target,
-    model: ModelFile,
-    coverage: Coverage = None,
-    max_risk: MaxRisk = None,
-    delta: Delta = None,
-    max_time: MaxTime = None,
-    inference: Method = Inference.auto,
-    device: Device = "cpu",
-    label_noise: LabelNoise = "0",
-    n_draws: Draws = 100,
-    seed: Seed = 0,
-    n_jobs: Jobs = -1,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    max_categories: MaxCategories = 50,
-    format: Format = None,
-    no_header: NoHeader = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    model: ModelOption,
+    settings: Settings,
+    columns: Columns,
+    file_format: FileFormat,
+    printing: Printing,
 ) -> None:
     """Train a classifier on the rows of a file and write it to a model file.
 
@@ -147,36 +79,26 @@ def train(
     """
     from bayespoint.cli.train import run_train
 
-    settings = Settings(
-        coverage=coverage, max_risk=max_risk, delta=_checked_delta(delta, max_risk),
-        max_time=max_time, inference=inference, device=device, seed=seed, n_jobs=n_jobs,
-        n_draws=n_draws, label_noise=label_noise,
-    )  # fmt: skip
-    run_train(
-        file, target, model, settings, drop=drop or (), categorical=categorical or (),
-        max_categories=max_categories, format=_checked_format(format), header=not no_header,
-        quiet=quiet, json=json,
-    )  # fmt: skip
+    run_train(file, target, model, settings, columns, file_format, printing)
 
 
 @app.command()
+@grouped
 def predict(
-    file: FileArgument,
-    model: ModelFile,
+    *,
+    file: DataFile,
+    model: ModelOption,
     output: Annotated[
         str, typer.Option(help="File for the predictions; - is standard output.")
     ] = "-",
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Copy this column; may be repeated.")
+        list[str] | None, typer.Option(help="Copy this column; may be repeated.")
     ] = None,
     spreadsheet_safe: Annotated[
         bool, typer.Option("--spreadsheet-safe", help="Guard text that looks like a formula.")
     ] = False,
-    n_jobs: Annotated[
-        int | None, typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
-    ] = None,
-    format: Format = None,
-    no_header: NoHeader = False,
+    n_jobs: StoredJobs = None,
+    file_format: FileFormat,
     quiet: Quiet = False,
     json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a row instead of CSV.")
@@ -189,16 +111,13 @@ def predict(
     from bayespoint.cli.predict import run_predict
 
     run_predict(
-        file, model, output, keep=keep or (), spreadsheet_safe=spreadsheet_safe, json=json,
-        n_jobs=n_jobs, format=_checked_format(format), header=not no_header, quiet=quiet,
+        file, model, output, file_format, keep=keep or (), spreadsheet_safe=spreadsheet_safe,
+        n_jobs=n_jobs, quiet=quiet, as_json=json,
     )  # fmt: skip
 
 
 @app.command()
-def info(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
-    json: Json = False,
-) -> None:
+def info(model: ModelArgument, json: Json = False) -> None:
     """Say what is in a model file, without using it.
 
     Example: bayespoint info flowers.bpm
@@ -210,7 +129,7 @@ def info(
 
 @app.command()
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
+    model: ModelArgument,
     output: Annotated[
         Path, typer.Option(help="File to write, .onnx or .skops.", show_default=False)
     ],
@@ -225,12 +144,13 @@ def export(
 
 
 @app.command()
+@grouped
 def evaluate(
-    file: FileArgument,
-    model: ModelFile,
+    *,
+    file: DataFile,
+    model: ModelOption,
     target: Annotated[
-        str | None,
-        typer.Option("--target", help="Column of true classes; by default that of training."),
+        str | None, typer.Option(help="Column of true classes; by default that of training.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML file for the report, readable offline.")
@@ -241,13 +161,9 @@ def evaluate(
     positive: Annotated[
         str | None, typer.Option(help="Class that ROC is about, of two; by default the last.")
     ] = None,
-    n_jobs: Annotated[
-        int | None, typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
-    ] = None,
-    format: Format = None,
-    no_header: NoHeader = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    n_jobs: StoredJobs = None,
+    file_format: FileFormat,
+    printing: Printing,
 ) -> None:
     """Measure a model on rows whose classes are known, and write a report.
 
@@ -256,37 +172,26 @@ def evaluate(
     from bayespoint.cli.evaluate import run_evaluate
 
     run_evaluate(
-        file, model, target, report, positive=positive, show_rows=not no_rows, n_jobs=n_jobs,
-        format=_checked_format(format), header=not no_header, quiet=quiet, json=json,
+        file, model, file_format, printing, target=target, report_path=report,
+        shows_rows=not no_rows, positive=positive, n_jobs=n_jobs,
     )  # fmt: skip
 
 
 @app.command("cross-validate")
+@grouped
 def cross_validate(
-    file: FileArgument,
+    *,
+    file: DataFile,
     target: Target,
     folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts, each held out once.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Times that rows are dealt.")] = 1,
     svc: Annotated[bool, typer.Option("--svc", help="Also scikit-learn's SVC, for comparison.")] = (
         False
     ),
-    coverage: Coverage = None,
-    max_risk: MaxRisk = None,
-    delta: Delta = None,
-    max_time: MaxTime = None,
-    inference: Method = Inference.auto,
-    device: Device = "cpu",
-    label_noise: LabelNoise = "0",
-    n_draws: Draws = 100,
-    seed: Seed = 0,
-    n_jobs: Jobs = -1,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    max_categories: MaxCategories = 50,
-    format: Format = None,
-    no_header: NoHeader = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    settings: Settings,
+    columns: Columns,
+    file_format: FileFormat,
+    printing: Printing,
 ) -> None:
     """Say what error to expect: train on parts of the rows, decide about the others.
 
@@ -296,26 +201,21 @@ def cross_validate(
     """
     from bayespoint.cli.cross_validate import run_cross_validate
 
-    settings = Settings(
-        coverage=coverage, max_risk=max_risk, delta=_checked_delta(delta, max_risk),
-        max_time=max_time, inference=inference, device=device, seed=seed, n_jobs=n_jobs,
-        n_draws=n_draws, label_noise=label_noise,
-    )  # fmt: skip
     run_cross_validate(
-        file, target, settings, folds=folds, repeats=repeats, svc=svc, drop=drop or (),
-        categorical=categorical or (), max_categories=max_categories,
-        format=_checked_format(format), header=not no_header, quiet=quiet, json=json,
+        file, target, settings, columns, file_format, printing, folds=folds, repeats=repeats,
+        svc=svc,
     )  # fmt: skip
 
 
 @app.command()
+@grouped
 def diagnose(
-    model: ModelFile,
+    *,
+    model: ModelOption,
     plots: Annotated[
         Path | None, typer.Option(help="Picture of the draws: .png, .pdf or .svg.")
     ] = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    printing: Printing,
 ) -> None:
     """Say whether the average that a model holds can be trusted: R-hat, ESS, drift, evidence.
 
@@ -323,7 +223,7 @@ def diagnose(
     """
     from bayespoint.cli.diagnose import run_diagnose
 
-    run_diagnose(model, plots, quiet=quiet, json=json)
+    run_diagnose(model, printing, plots)
 
 
 @app.command()

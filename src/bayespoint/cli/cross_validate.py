@@ -1,7 +1,9 @@
 """``bayespoint cross-validate``: what error to expect, beside a guess and, if wanted, an SVM."""
 
 import time
+from collections.abc import Mapping, Sequence
 from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
@@ -9,14 +11,16 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
+from bayespoint._support.types import Array
 from bayespoint.cli.deciding import decide
-from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples, shown_name
-from bayespoint.cli.output import Output, counted, exit_codes, in_options
+from bayespoint.cli.fitted import Classifier
+from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
+from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
+from bayespoint.cli.output import Output, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
 from bayespoint.cli.settings import check_folds, make_classifier
-from bayespoint.cli.tracking import tracked
 from bayespoint.io.encoder import TableEncoder
-from bayespoint.io.tables import TableError, printable
+from bayespoint.io.tables import Table, TableError, counted, printable
 
 # What is measured: how it is written, and in words.
 MEASURES = {
@@ -27,39 +31,51 @@ MEASURES = {
 OURS, GUESS, SVM = "bayespoint", "most frequent class", "SVC"
 NAME_WIDTH, NUMBER_WIDTH = 20, 18
 
+# What was measured on a fold; None where it is not defined.
+Scores = dict[str, float | None]
+
+
+class Fold(NamedTuple):
+    """Training and test part of the rows."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+
 
 def run_cross_validate(
-    file, target, settings, *, folds=5, repeats=1, svc=False, drop=(), categorical=(),
-    max_categories=50, format=None, header=True, quiet=False, json=False,
-):  # fmt: skip
+    file: str, target: str, settings: Settings, columns: Columns, file_format: FileFormat,
+    printing: Printing, *, folds: int = 5, repeats: int = 1, svc: bool = False,
+) -> None:  # fmt: skip
     """Read, split, train and measure fold by fold, and say what came out."""
     with exit_codes():
-        output = Output(quiet=quiet, json=json)
-        classifier = _silent(make_classifier(settings))
-        features, labels = read_examples(file, target, drop, categorical, format, header)
+        output = Output(quiet=printing.quiet, json=printing.json)
+        classifier = make_classifier(settings)
+        features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
         _check_counts(counts, folds, settings)
-        for note in notes_on_examples(features, counts):
-            output.note(note)
+        output.note(*notes_on_examples(features, counts))
         splits = RepeatedStratifiedKFold(
             n_splits=folds, n_repeats=repeats, random_state=settings.seed
         )
-        results: dict[str, list[dict]] = {OURS: [], GUESS: [], **({SVM: []} if svc else {})}
+        results: dict[str, list[Scores]] = {OURS: [], GUESS: [], **({SVM: []} if svc else {})}
         steps = list(enumerate(splits.split(labels, labels), start=1))
         with output.noting_warnings():
-            for number, rows in tracked(output, steps, "folds"):
+            for number, (train, test) in output.tracked(steps, "folds"):
                 try:
-                    data = _encoded(features, labels, rows, max_categories, categorical)
-                    _measure_fold(results, classifier, data)
+                    fold = _encoded(features, labels, train, test, columns)
+                    measure_fold(results, classifier, fold)
                 except ValueError as error:
-                    words = in_options(printable(str(error), 400))
-                    raise TableError(f"fold {number}: {words}") from None
+                    raise TableError(f"fold {number}: {in_options(error)}") from None
                 except KeyboardInterrupt:
                     words = f"stopped after {number - 1} of {len(steps)} folds"
                     raise KeyboardInterrupt(words) from None
         test_share = 1 / (folds - 1)
-        summary = {name: _summary(found, test_share) for name, found in results.items()}
-        _say(output, file, features, folds, repeats, summary, results)
+        summary = {name: _summary(scores, test_share) for name, scores in results.items()}
+        times = f", {repeats} times" if repeats > 1 else ""
+        output.say(f"{counted(len(labels), 'row')} of {shown_name(file)}, {folds} folds{times}.")
+        _say_summary(output, summary)
         output.document(
             {
                 "file": shown_name(file), "target": target, "n_rows": len(labels),
@@ -70,90 +86,83 @@ def run_cross_validate(
         )  # fmt: skip
 
 
-def _silent(classifier):
-    """Without lines of progress: the folds have a bar."""
-    getattr(classifier, "estimator", classifier).verbose = 0
-    return classifier
-
-
-def _check_counts(counts, folds, settings):
+def _check_counts(counts: Mapping[str, int], folds: int, settings: Settings) -> None:
     name, least = min(counts.items(), key=lambda item: item[1])
     if least < folds:
         remedy = f"Use --folds {least}, or add rows." if least > 1 else "Add rows, or drop it."
         raise TableError(
-            f"class '{printable(name)}' has {least} row{'s' * (least > 1)}; --folds {folds} needs "
-            f"one for each fold. {remedy}"
+            f"class '{printable(name)}' has {counted(least, 'row')}; --folds {folds} needs one "
+            f"for each fold. {remedy}"
         )
     check_folds({name: n - -(-n // folds) for name, n in counts.items()}, settings)
 
 
-def _encoded(features, labels, rows, max_categories, categorical):
-    """Training and test features and labels of a fold; the encoder sees training rows only."""
-    train, test = rows
+def _encoded(features: Table, labels: Array, train: Array, test: Array, columns: Columns) -> Fold:
+    """Encode both parts of a fold; the encoder sees training rows only."""
     seen = features.rows(train)
-    encoder = TableEncoder(max_categories).fit(seen, categorical)
+    encoder = TableEncoder(columns.max_categories).fit(seen, columns.categorical or ())
     new = encoder.transform(features.rows(test))
-    return encoder.transform(seen), labels[train], new, labels[test]
+    return Fold(encoder.transform(seen), labels[train], new, labels[test])
 
 
-def _measure_fold(results, classifier, data):
-    X, y, X_test, y_test = data
+def measure_fold(results: dict[str, list[Scores]], classifier: Classifier, fold: Fold) -> None:
+    """Add the scores of the classifier, and of what it is compared with, on one fold."""
     start = time.perf_counter()
     model = copy(classifier)
-    decided = decide(model.fit(X, y), X_test)
-    wrong = decided.labels != y_test
-    found = {
-        "error": float(wrong.mean()), **_proba_scores(model.classes_, y_test, decided.proba),
+    decided = decide(model.fit(fold.X, fold.y), fold.X_test)
+    wrong = decided.labels != fold.y_test
+    scores = {
+        "error": float(wrong.mean()), **_proba_scores(model.classes_, fold.y_test, decided.proba),
         "coverage": float(1 - decided.rejected.mean()),
         "decided_error": _mean(wrong[~decided.rejected]),
         "seconds": time.perf_counter() - start,
     }  # fmt: skip
-    results[OURS].append(found)
-    guess = DummyClassifier(strategy="prior").fit(X, y)
-    scores = _proba_scores(guess.classes_, y_test, guess.predict_proba(X_test))
-    results[GUESS].append({"error": float(np.mean(guess.predict(X_test) != y_test)), **scores})
+    results[OURS].append(scores)
+    guess = DummyClassifier(strategy="prior").fit(fold.X, fold.y)
+    scores = _proba_scores(guess.classes_, fold.y_test, guess.predict_proba(fold.X_test))
+    results[GUESS].append({"error": _mean(guess.predict(fold.X_test) != fold.y_test), **scores})
     if SVM in results:
-        results[SVM].append(_svc_scores(*data))
+        results[SVM].append(_svc_scores(fold))
 
 
-def _svc_scores(X, y, X_test, y_test):
+def _svc_scores(fold: Fold) -> Scores:
     """Scores of scikit-learn's SVC with its default settings; it has no probabilities."""
     start = time.perf_counter()
-    svc = SVC().fit(X, y)
-    found = {"error": float(np.mean(svc.predict(X_test) != y_test))}
+    svc = SVC().fit(fold.X, fold.y)
+    scores: Scores = {"error": _mean(svc.predict(fold.X_test) != fold.y_test)}
     if len(svc.classes_) == 2:
-        found["auc"] = _auc(y_test == svc.classes_[1], svc.decision_function(X_test))
-    return found | {"seconds": time.perf_counter() - start}
+        scores["auc"] = _auc(fold.y_test == svc.classes_[1], svc.decision_function(fold.X_test))
+    return scores | {"seconds": time.perf_counter() - start}
 
 
-def _proba_scores(classes, y_test, proba):
+def _proba_scores(classes: Array, y_test: Array, proba: Array) -> Scores:
     true = np.searchsorted(classes, y_test)
-    found = {"log_loss": log_score(true, proba), "brier": brier_score(true, proba)}
+    scores: Scores = {"log_loss": log_score(true, proba), "brier": brier_score(true, proba)}
     if len(classes) == 2:
-        found["auc"] = _auc(true == 1, proba[:, 1])
-    return found
+        scores["auc"] = _auc(true == 1, proba[:, 1])
+    return scores
 
 
-def _auc(true, score):
+def _auc(true: Array, score: Array) -> float | None:
     return float(roc_auc_score(true, score)) if 0 < np.mean(true) < 1 else None
 
 
-def _mean(values):
+def _mean(values: Array) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
 
-def _summary(found, test_share):
+def _summary(folds: Sequence[Scores], test_share: float) -> dict[str, Scores]:
     """Mean and standard error of each measure over the folds."""
-    summary = {}
+    summary: dict[str, Scores] = {}
     for name in MEASURES:
-        values = [fold[name] for fold in found if fold.get(name) is not None]
+        values = [score for scores in folds if (score := scores.get(name)) is not None]
         if values:
             error = corrected_error(values, test_share)
             summary[name] = {"mean": float(np.mean(values)), "standard_error": error}
     return summary
 
 
-def corrected_error(values, test_share):
+def corrected_error(values: Sequence[float], test_share: float) -> float | None:
     """Standard error of a mean over folds that share training rows.
 
     The variance over the folds counts with 1/J + n_test/n_train for J folds instead of 1/J:
@@ -182,26 +191,22 @@ def corrected_error(values, test_share):
     return float(np.sqrt((1 / len(values) + test_share) * np.var(values, ddof=1)))
 
 
-def _say(output, file, features, folds, repeats, summary, results):
-    times = f", {repeats} times" if repeats > 1 else ""
-    output.say(
-        f"{counted(features.n_rows, 'row')} of {shown_name(file)}, {folds} folds{times}."
-    )  # fmt: skip
+def _say_summary(output: Output, summary: Mapping[str, Mapping[str, Scores]]) -> None:
     names = [name for name in MEASURES if name in summary[OURS]]
     if summary[OURS]["coverage"]["mean"] == 1:
         names = [name for name in names if name not in ("coverage", "decided_error")]
     head = "".join(f"{name:>{NUMBER_WIDTH + 2}}" for name in summary)
     output.say(f"{'':<{NAME_WIDTH}}{head}")
     for name in names:
-        cells = (_cell(found.get(name), MEASURES[name][0]) for found in summary.values())
+        cells = (_cell(measures.get(name), MEASURES[name][0]) for measures in summary.values())
         line = "".join(f"{cell:>{NUMBER_WIDTH + 2}}" for cell in cells)
         output.say(f"{MEASURES[name][1]:<{NAME_WIDTH}}{line}")
     output.say("Mean ± standard error over the folds, corrected for the training rows they share.")
-    if SVM in results:
+    if SVM in summary:
         output.say("SVC has scikit-learn's default settings, and the same encoded rows.")
 
 
-def _cell(entry, form):
+def _cell(entry: Mapping[str, Any] | None, form: str) -> str:
     if entry is None:
         return "–"
     mean, error = entry["mean"], entry["standard_error"]

@@ -1,7 +1,9 @@
 """``bayespoint demo``: digits, beside SVC, with a reject option and a picture."""
 
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -15,71 +17,82 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, RiskCoverageDisplay
+from bayespoint._support.types import Array
+from bayespoint.cli.output import BAD_USAGE
 from bayespoint.estimators.rejection import confidence_of
 
 FOLDS = 5
 REJECTED = np.arange(0, 11) / 100
 
 # The width of scikit-learn's own digits example; perceptrons of ten classes need no bias.
-OUR_SETTINGS = {"gamma": 0.001, "bias": 0.0}
+GAMMA, BIAS = 0.001, 0.0
 
 
-class Held(NamedTuple):
+class HeldOut(NamedTuple):
     """Held-out predictions of one classifier, with their confidence."""
 
     name: str
-    predicted: np.ndarray
-    confidence: np.ndarray
-    second: np.ndarray
+    predicted: Array
+    confidence: Array
+    second: Array
     seconds: float
 
-    def error(self, y, rejected=0.0):
+    def doubtful(self, n: int) -> Array:
+        """Numbers of the least confident cases, least confident first."""
+        return np.argsort(self.confidence, kind="stable")[:n]
+
+    def error(self, y: Array, rejected: float = 0.0) -> float:
         """Error of what is left after rejecting a share of least confident cases."""
         left = np.argsort(-self.confidence, kind="stable")[: round((1 - rejected) * len(y))]
         return float(np.mean(self.predicted[left] != y[left]))
 
 
-def run_demo(output, seed=0):
+def run_demo(output_path: Path, seed: int = 0) -> None:
     """Print errors and the rejection table and write the picture."""
     console = Console()
-    if not output.parent.is_dir():
-        typer.echo(f"cannot write --output {output}: there is no folder {output.parent}", err=True)
-        raise typer.Exit(2)
+    if not output_path.parent.is_dir():
+        _fail(output_path, f"there is no folder {output_path.parent}")
     X, y = load_digits(return_X_y=True)
     console.print(
         f"scikit-learn's digits: {len(X):,} images, 10 classes, {FOLDS}-fold cross-validation "
         f"(seed {seed})",
         soft_wrap=True,
     )
-    gamma = OUR_SETTINGS["gamma"]
     # Each with the confidence that serves it best: of SVC's votes of pairs the largest output.
     models = {
-        "BayesPointClassifier": (BayesPointClassifier(random_state=seed, **OUR_SETTINGS), "gap"),
+        "BayesPointClassifier": (
+            BayesPointClassifier(gamma=GAMMA, bias=BIAS, random_state=seed), "gap",
+        ),
         "SVC()": (SVC(), "output"),
-        "SVC, same gamma": (SVC(gamma=gamma), "output"),
-        "SVC, one vs rest": (OneVsRestClassifier(SVC(gamma=gamma)), "gap"),
-    }
+        "SVC, same gamma": (SVC(gamma=GAMMA), "output"),
+        "SVC, one vs rest": (OneVsRestClassifier(SVC(gamma=GAMMA)), "gap"),
+    }  # fmt: skip
     console.print(
-        f"BayesPointClassifier(gamma={gamma}, bias=0), rejecting by the gap of the best two "
+        f"BayesPointClassifier(gamma={GAMMA}, bias={BIAS:g}), rejecting by the gap of the best two "
         f"outputs; SVC by its largest output, one against the rest with the same gamma by the gap",
         soft_wrap=True,
     )
     with console.status("training"):
-        held = [_hold_out(name, *model, X, y, seed) for name, model in models.items()]
-    console.print(_table(held, y))
-    ours = held[0]
-    _draw(held, X, y, output)
+        results = [_hold_out(name, *model, X, y, seed) for name, model in models.items()]
+    console.print(_table(results, y))
+    ours = results[0]
+    _draw(results, X, y, output_path)
     n_rejected = round(0.05 * len(y))
-    doubtful = np.argsort(ours.confidence, kind="stable")[:n_rejected]
+    doubtful = ours.doubtful(n_rejected)
     n_wrong = int(np.sum(ours.predicted != y))
     caught = int(np.sum(ours.predicted[doubtful] != y[doubtful]))
     console.print(
         f"Rejecting the {n_rejected} most doubtful images catches {caught} of the {n_wrong} errors."
     )
-    console.print(f"Picture: {output}", soft_wrap=True)
+    console.print(f"Picture: {output_path}", soft_wrap=True)
 
 
-def _hold_out(name, model, rule, X, y, seed):
+def _fail(output_path: Path, why: object) -> NoReturn:
+    typer.echo(f"cannot write --output {output_path}: {why}", err=True)
+    raise typer.Exit(BAD_USAGE) from None
+
+
+def _hold_out(name: str, model: Any, rule: str, X: Array, y: Array, seed: int) -> HeldOut:
     start = time.perf_counter()
     predicted, second = np.empty_like(y), np.empty_like(y)
     confidence = np.empty(len(y))
@@ -90,50 +103,48 @@ def _hold_out(name, model, rule, X, y, seed):
         predicted[test] = model.predict(X[test])
         second[test] = model.classes_[np.argsort(outputs, axis=1)[:, -2]]
         confidence[test] = confidence_of(model, X[test], rule)
-    return Held(name, predicted, confidence, second, time.perf_counter() - start)
+    return HeldOut(name, predicted, confidence, second, time.perf_counter() - start)
 
 
-def _table(held, y):
+def _table(results: Sequence[HeldOut], y: Array) -> Table:
     table = Table(title="Error (%) among the digits decided")
     table.add_column("rejected", justify="right")
-    for one in held:
-        table.add_column(one.name, justify="right")
+    for result in results:
+        table.add_column(result.name, justify="right")
     for share in REJECTED:
-        errors = (f"{100 * one.error(y, share):.2f}" for one in held)
+        errors = (f"{100 * result.error(y, share):.2f}" for result in results)
         table.add_row(f"{share:.0%}", *errors)
     table.add_section()
-    table.add_row("seconds", *(f"{one.seconds:.1f}" for one in held))
+    table.add_row("seconds", *(f"{result.seconds:.1f}" for result in results))
     return table
 
 
-def _draw(held, X, y, output):
+def _draw(results: Sequence[HeldOut], X: Array, y: Array, output_path: Path) -> None:
     matplotlib.use("Agg")
     figure = plt.figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.15])  # type: ignore[misc]
     axes = left.subplots()
-    for one in (held[0], held[1], held[3]):
+    for result in (results[0], results[1], results[3]):
         RiskCoverageDisplay.from_predictions(
-            y, one.predicted, one.confidence, ax=axes, name=one.name
+            y, result.predicted, result.confidence, ax=axes, name=result.name
         )
     axes.set_xlim(0.9, 1.0)
     axes.set_xticks(np.linspace(0.9, 1.0, 6))
-    axes.set_ylim(0.0, 1.25 * max(one.error(y) for one in held))
+    axes.set_ylim(0.0, 1.25 * max(result.error(y) for result in results))
     axes.legend(loc="upper left", fontsize=10)
     left.suptitle("Errors vanish when the doubtful digits are left undecided")
-    _draw_doubtful(right, held[0], X, y)
+    _draw_doubtful(right, results[0], X, y)
     try:
-        figure.savefig(output, dpi=150)
+        figure.savefig(output_path, dpi=150)
     except (OSError, ValueError) as error:
-        typer.echo(f"cannot write --output {output}: {error}", err=True)
-        raise typer.Exit(2) from None
+        _fail(output_path, error)
     finally:
         plt.close(figure)
 
 
-def _draw_doubtful(figure, ours, X, y):
+def _draw_doubtful(figure: Any, ours: HeldOut, X: Array, y: Array) -> None:
     figure.suptitle("The digits it would rather not decide")
-    doubtful = np.argsort(ours.confidence, kind="stable")[:24]
-    for axes, i in zip(figure.subplots(4, 6).ravel(), doubtful, strict=True):
+    for axes, i in zip(figure.subplots(4, 6).ravel(), ours.doubtful(24), strict=True):
         axes.imshow(X[i].reshape(8, 8), cmap="gray_r")
         axes.set_xticks([])
         axes.set_yticks([])

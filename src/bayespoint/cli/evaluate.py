@@ -1,26 +1,30 @@
 """``bayespoint evaluate``: how a model does on labelled rows, in numbers and as a report."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint import RejectingClassifier
-from bayespoint.cli.deciding import BLOCK_ROWS, Decisions, base_of, class_names, decide
-from bayespoint.cli.inputs import (
-    features_of,
-    load_model,
-    load_table,
+from bayespoint._support.types import Array
+from bayespoint.cli.deciding import Decisions, blocks_of, decide, may_reject
+from bayespoint.cli.fitted import Classifier, base_of, class_names, facts_of
+from bayespoint.cli.inputs import features_of, load_model, load_table, split_target, text_columns
+from bayespoint.cli.options import FileFormat, Printing
+from bayespoint.cli.output import (
+    Output,
+    UsageError,
+    check_writable,
+    exit_codes,
     shown_name,
-    split_target,
-    text_columns,
+    shown_path,
 )
-from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
 from bayespoint.cli.report import Evaluated, measure, write_report
-from bayespoint.cli.report.page import counted_rows, doubtful, percent
-from bayespoint.cli.tracking import tracked
-from bayespoint.cli.train import trained_facts
-from bayespoint.io.tables import TableError, printable
+from bayespoint.cli.report.page import doubtful, percent
+from bayespoint.io.model_file import Model
+from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import listed
 
 # Classes listed on the terminal.
@@ -28,100 +32,81 @@ SHOWN_CLASSES = 12
 
 
 def run_evaluate(
-    file, model, target=None, report=None, *, positive=None, show_rows=True, format=None,
-    header=True, n_jobs=None, quiet=False, json=False,
-):  # fmt: skip
+    file: str, model_path: Path, file_format: FileFormat, printing: Printing, *,
+    target: str | None = None, report_path: Path | None = None, shows_rows: bool = True,
+    positive: str | None = None, n_jobs: int | None = None,
+) -> None:  # fmt: skip
     """Read the model and the rows, decide, measure, say and write."""
     with exit_codes():
-        output = Output(quiet=quiet, json=json)
-        if report is not None:
-            check_writable(report, "--report", [(file, "the data"), (model, "the model")])
-        found = load_model(model)
-        if n_jobs is not None:
-            base_of(found.classifier).n_jobs = n_jobs
-        target = _target(target, found)
-        table = load_table(
-            file, format=format, text=[target, *text_columns(found)], header=header
-        )  # fmt: skip
+        output = Output(quiet=printing.quiet, json=printing.json)
+        if report_path is not None:
+            check_writable(report_path, "--report", data=file, model=model_path)
+        model = load_model(model_path, n_jobs)
+        target = _target(target, model)
+        table = load_table(file, file_format, text=[target, *text_columns(model)])
         features, labels = split_target(table, target)
-        rows = _decided(found, features, labels, target, output)
-        chosen = _positive(positive, rows.classes)
-        numbers = measure(rows, chosen)
-        _say(output, file, numbers)
+        rows = _decided(model, features, labels, target, output)
+        measured = measure(rows, _positive(positive, rows.classes))
+        _say(output, file, measured)
         document = {
-            "file": shown_name(file), "model": shown_name(model), "target": target, **numbers,
+            "file": shown_name(file), "model": shown_name(model_path), "target": target, **measured,
         }  # fmt: skip
-        if show_rows:
+        if shows_rows:
             document |= {"notes": output.notes, "doubtful": _doubtful(rows, features)}
-        if report is not None:
+        if report_path is not None:
             write_report(
-                report, rows, numbers, table=features, file=shown_name(file), about=found.about,
-                trained=facts_of(found.classifier), notes=output.notes, positive=chosen,
-                shows_rows=show_rows,
+                report_path, rows, measured, table=features, file=shown_name(file),
+                about=model.about, trained=facts_of(model.classifier), notes=output.notes,
+                shows_rows=shows_rows,
             )  # fmt: skip
-            document["report"] = str(report)
-            output.say(f"Report: {printable(str(report), 200)}")
+            document["report"] = str(report_path)
+            output.say(f"Report: {shown_path(report_path)}")
         output.document(document)
 
 
-def _target(target, model):
+def _target(target: str | None, model: Model) -> str:
     target = model.about.get("target") if target is None else target
     if not isinstance(target, str):
         raise UsageError("--target is needed: the model does not say what its target was called.")
     return target
 
 
-def facts_of(classifier):
-    """What a fitted classifier tells about itself; an onion knows less than the others."""
-    base = base_of(classifier)
-    if hasattr(base, "inference_reason_") and hasattr(base, "label_noise_"):
-        return trained_facts(classifier)
-    return {
-        "inference": base.inference, "gamma": float(base.gamma_),
-        "softness": float(base.softness_), "n_draws": int(base.n_draws_),
-    }  # fmt: skip
-
-
 # ---------------------------------------------------------------------- deciding
 
 
-def _decided(model, features, labels, target, output):
+def _decided(
+    model: Model, features: Table, labels: Array, target: str, output: Output
+) -> Evaluated:
     classes = class_names(model.classifier)
     number = {name: k for k, name in enumerate(classes)}
     true = np.array([number.get(label, -1) for label in labels.tolist()])
     unknown = Counter(labels[true < 0].tolist())
-    if len(labels) == sum(unknown.values()):
+    n_unknown = unknown.total()
+    if len(labels) == n_unknown:
         raise TableError(
             f"target '{printable(target)}' holds {listed(unknown)}, and the model knows "
             f"{listed(classes)}: no row can be right. Is this the right column?"
         )
     X, notes = features_of(model, features)
-    for note in notes:
-        output.note(note)
+    output.note(*notes)
     if unknown:
+        count_as = "counts as error" if n_unknown == 1 else "count as errors"
         output.note(
-            f"{counted_rows(sum(unknown.values()))} with a label that the model was not trained "
-            f"on ({listed(unknown)}) count{'s' * (sum(unknown.values()) == 1)} as "
-            f"error{'s' * (sum(unknown.values()) != 1)}."
+            f"{counted(n_unknown, 'row')} with a label that the model was not trained on "
+            f"({listed(unknown)}) {count_as}."
         )
     _note_training_rows(model.classifier, X, output)
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(X), BLOCK_ROWS)]
+    blocks = output.tracked(list(blocks_of(len(X))), "deciding")
     with output.noting_warnings():
-        decided = [
-            decide(model.classifier, X[block]) for block in tracked(output, blocks, "deciding")
-        ]
-    all_of = Decisions(*(np.concatenate(parts) for parts in zip(*decided, strict=True)))
+        parts = [decide(model.classifier, X[block]) for block in blocks]
+    decided = Decisions(*map(np.concatenate, zip(*parts, strict=True)))
     return Evaluated(
-        classes, true, np.array([number[label] for label in all_of.labels.tolist()]),
-        all_of.rejected, all_of.proba, all_of.confidence, _rejects(model.classifier),
+        classes, true, np.array([number[label] for label in decided.labels.tolist()]),
+        decided.rejected, decided.proba, decided.confidence, may_reject(model.classifier),
     )  # fmt: skip
 
 
-def _rejects(classifier):
-    return isinstance(classifier, RejectingClassifier) and classifier.threshold_ > -np.inf
-
-
-def _note_training_rows(classifier, X, output):
+def _note_training_rows(classifier: Classifier, X: Array, output: Output) -> None:
     """Say how many of the rows are training rows: errors on them tell little."""
     support = base_of(classifier).support_vectors_
     if sp.issparse(support) or not support.shape[1]:
@@ -131,12 +116,12 @@ def _note_training_rows(classifier, X, output):
     n_same = sum(row.tobytes() in there for row in X + 0.0)
     if n_same:
         output.note(
-            f"{n_same:,} of {counted_rows(len(X))} are in the training data as well; errors on "
+            f"{n_same:,} of {counted(len(X), 'row')} are in the training data as well; errors on "
             f"them say little about new rows."
         )
 
 
-def _positive(positive, classes):
+def _positive(positive: str | None, classes: list[str]) -> int:
     if positive is None:
         return len(classes) - 1
     if len(classes) != 2:
@@ -151,35 +136,35 @@ def _positive(positive, classes):
 # ---------------------------------------------------------------------- telling
 
 
-def _say(output, file, found):
-    n = f"{counted_rows(found['n_rows'])} of {shown_name(file)}"
-    output.say(f"Error: {found['n_wrong']:,} of {n}, {_share(found, 'error')}.")
-    if found["rejects"] and found["n_decided"]:
+def _say(output: Output, file: str, measured: Mapping[str, Any]) -> None:
+    n = f"{counted(measured['n_rows'], 'row')} of {shown_name(file)}"
+    output.say(f"Error: {measured['n_wrong']:,} of {n}, {_share(measured, 'error')}.")
+    if measured["rejects"] and measured["n_decided"]:
         output.say(
-            f"Decides {found['n_decided']:,} of them ({percent(found['coverage'])}) with "
-            f"{counted(found['n_wrong_decided'], 'error')}, {_share(found, 'decided_error')}."
+            f"Decides {measured['n_decided']:,} of them ({percent(measured['coverage'])}) with "
+            f"{counted(measured['n_wrong_decided'], 'error')}, {_share(measured, 'decided_error')}."
         )
-    elif found["rejects"]:
+    elif measured["rejects"]:
         output.say("Rejects all of them: nothing is decided.")
-    output.say(f"The most frequent class alone: error {percent(found['majority_error'], 2)}.")
+    output.say(f"The most frequent class alone: error {percent(measured['majority_error'], 2)}.")
     output.say(
-        f"Probabilities: log loss {found['log_loss']:.4f}, Brier score {found['brier']:.4f}, "
-        f"ECE {percent(found['ece'], 2)}; AURC {percent(found['aurc'], 2)}."
+        f"Probabilities: log loss {measured['log_loss']:.4f}, Brier score {measured['brier']:.4f}, "
+        f"ECE {percent(measured['ece'], 2)}; AURC {percent(measured['aurc'], 2)}."
     )
-    if found["auc"] is not None:
+    if measured["auc"] is not None:
         output.say(
-            f"Finding '{printable(found['positive'])}': AUC {found['auc']:.4f}, average precision "
-            f"{found['average_precision']:.4f}."
+            f"Finding '{printable(measured['positive'])}': AUC {measured['auc']:.4f}, average "
+            f"precision {measured['average_precision']:.4f}."
         )
-    _say_classes(output, found["classes"])
+    _say_classes(output, measured["classes"])
 
 
-def _share(found, name):
-    low, high = found[f"{name}_interval"]
-    return f"{percent(found[name], 2)} (95% interval {percent(low, 2)} to {percent(high, 2)})"
+def _share(measured: Mapping[str, Any], name: str) -> str:
+    low, high = measured[f"{name}_interval"]
+    return f"{percent(measured[name], 2)} (95% interval {percent(low, 2)} to {percent(high, 2)})"
 
 
-def _say_classes(output, classes):
+def _say_classes(output: Output, classes: Sequence[Mapping[str, Any]]) -> None:
     shown = [printable(entry["label"], 24) for entry in classes[:SHOWN_CLASSES]]
     width = max(5, *map(len, shown))
     output.say(f"{'class':<{width}} {'precision':>10} {'recall':>8} {'F1':>8} {'rows':>8}")
@@ -192,13 +177,11 @@ def _say_classes(output, classes):
         output.say(f"and {counted(len(classes) - SHOWN_CLASSES, 'more class')}")
 
 
-def _doubtful(rows, features):
+def _doubtful(rows: Evaluated, features: Table) -> list[dict[str, Any]]:
+    lines = features.lines
     return [
         {
-            "row": i + 1, "line": None if features.lines is None else int(features.lines[i]),
-            "true": None if rows.true[i] < 0 else rows.classes[rows.true[i]],
-            "predicted": rows.classes[rows.predicted[i]],
-            "probability": float(rows.proba[i, rows.predicted[i]]),
+            "row": i + 1, "line": None if lines is None else int(lines[i]), **rows.labels_of(i),
             "confidence": float(rows.confidence[i]), "rejected": bool(rows.rejected[i]),
         }
         for i in doubtful(rows)

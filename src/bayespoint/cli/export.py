@@ -1,102 +1,108 @@
 """``bayespoint export``: a model file as ONNX, or as skops for scikit-learn."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from bayespoint.cli.deciding import base_of
+from bayespoint.cli.fitted import base_of
 from bayespoint.cli.inputs import load_model
-from bayespoint.cli.output import Output, UsageError, check_writable, counted, exit_codes
-from bayespoint.io.encoder import Number
-from bayespoint.io.model_file import ModelFileError
+from bayespoint.cli.output import (
+    SHOWN_MESSAGE,
+    Output,
+    UsageError,
+    check_writable,
+    exit_codes,
+    shown_path,
+)
+from bayespoint.io.encoder import Category, Number
+from bayespoint.io.model_file import Model, ModelFileError
 from bayespoint.io.model_file.files import replacing
-from bayespoint.io.tables import printable
+from bayespoint.io.tables import PathName, counted, printable
+from bayespoint.io.tables.table import and_more
 
 # Inputs of a graph that are listed.
 SHOWN_INPUTS = 12
 # Kernels whose graphs hold no training rows: a weight a feature, or a coefficient a row, is enough.
 WITHOUT_ROWS = ("linear", "precomputed")
+ROWS_INSIDE = "training rows are inside."
 
 
-def run_export(model, output):
+def run_export(model_path: PathName, output_path: PathName) -> None:
     """Write a model file in another format, by the suffix of the output.
 
     Parameters
     ----------
-    model : str or path-like
-    output : str or path-like
+    model_path : str or path-like
+    output_path : str or path-like
         With the suffix ``.onnx`` or ``.skops``.
     """
     with exit_codes():
-        output = Path(output)
-        make = {".onnx": _onnx, ".skops": _skops}.get(output.suffix.lower())
+        suffix = Path(output_path).suffix.lower()
+        make = {".onnx": _onnx, ".skops": _skops}.get(suffix)
         if make is None:
             raise UsageError(
-                f"--output {printable(str(output), 200)} must end in .onnx or .skops, which says "
-                f"what to write."
+                f"--output {shown_path(output_path)} must end in .onnx or .skops, which says what "
+                f"to write."
             )
-        check_writable(output, "--output", [(model, "the model")])
-        found = load_model(model)
+        check_writable(output_path, "--output", model=model_path)
+        model = load_model(model_path)
         try:
-            content, facts = make(found)
+            content, facts = make(model)
         except ImportError as error:
             raise UsageError(
-                f"export needs the package '{_missing(error, output)}': "
+                f"export needs the package '{_missing(error, suffix)}': "
                 f"pip install 'bayespoint[export]'"
             ) from None
         except (TypeError, ValueError) as error:
-            raise ModelFileError(f"cannot be exported: {printable(str(error), 400)}") from None
-        with replacing(output.resolve()) as stream:
+            raise ModelFileError(f"cannot be exported: {printable(error, SHOWN_MESSAGE)}") from None
+        with replacing(Path(output_path).resolve()) as stream:
             stream.write(content)
-        report = Output()
-        report.say(f"Wrote {printable(str(output), 200)} ({len(content) / 1000:,.0f} kB).")
-        for fact in facts:
-            report.note(fact)
+        output = Output()
+        output.say(f"Wrote {shown_path(output_path)} ({len(content) / 1000:,.0f} kB).")
+        output.note(*facts)
 
 
-def _missing(error, output):
+def _missing(error: ImportError, suffix: str) -> str:
     """Package that was not found; the library's own error does not name it."""
     name = error.name or getattr(error.__cause__, "name", None)
-    needed = ("skops",) if output.suffix.lower() == ".skops" else ("skl2onnx", "onnx")
+    needed = ("skops",) if suffix == ".skops" else ("skl2onnx", "onnx")
     absent = (package for package in needed if find_spec(package) is None)
     return printable((name or next(absent, needed[-1])).partition(".")[0])
 
 
-def _onnx(found):
+def _onnx(model: Model) -> tuple[bytes, list[str]]:
     """Bytes of the graph, encoder included, and what to know about it."""
     from bayespoint.io.onnx import to_onnx
 
-    graph = to_onnx(found.classifier, encoder=found.encoder)
+    graph = to_onnx(model.classifier, encoder=model.encoder)
     facts = []
-    if found.encoder is not None:
-        facts.append(_inputs(graph.graph.input, found.encoder.columns_))
-    if base_of(found.classifier).kernel not in WITHOUT_ROWS:
-        facts.append("training rows are inside.")
+    if model.encoder is not None:
+        facts.append(_inputs(graph.graph.input, model.encoder.columns_))
+    if base_of(model.classifier).kernel not in WITHOUT_ROWS:
+        facts.append(ROWS_INSIDE)
     return graph.SerializeToString(), facts
 
 
-def _inputs(inputs, columns):
+def _inputs(inputs: Any, columns: Sequence[Number | Category]) -> str:
     """Say what the graph takes: one input a column, by the names that they have there."""
     kinds = ["numbers" if isinstance(column, Number) else "text" for column in columns]
-    shown = [
-        f"{printable(given.name)} ({kind})"
-        for given, kind in zip(inputs, kinds, strict=True)
-    ][:SHOWN_INPUTS]  # fmt: skip
-    more = f" and {len(kinds) - SHOWN_INPUTS:,} more" if len(kinds) > SHOWN_INPUTS else ""
+    shown = [f"{printable(i.name)} ({kind})" for i, kind in zip(inputs, kinds, strict=True)]
     return (
         f"the encoder is inside: one input a column, of shape (n, 1), float32 for numbers: "
-        f"{', '.join(shown)}{more}."
+        f"{', '.join(shown[:SHOWN_INPUTS])}{and_more(len(shown) - SHOWN_INPUTS)}."
     )
 
 
-def _skops(found):
+def _skops(model: Model) -> tuple[bytes, list[str]]:
+    """Bytes of the classifier, and what to know about it."""
     import skops.io
 
-    facts = ["training rows are inside."]
-    if found.encoder is not None:
-        n_features = counted(len(found.encoder.feature_names_), "feature")
-        facts.insert(
-            0,
+    facts = []
+    if model.encoder is not None:
+        n_features = counted(len(model.encoder.feature_names_), "feature")
+        facts.append(
             f"it takes the {n_features} that the encoder makes of raw columns; the encoder is not "
-            f"part of it.",
+            f"part of it."
         )
-    return skops.io.dumps(found.classifier), facts
+    return skops.io.dumps(model.classifier), [*facts, ROWS_INSIDE]

@@ -1,8 +1,11 @@
 """``bayespoint info``: what a model file holds."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from bayespoint.cli.output import Output, exit_codes
 from bayespoint.io.model_file import describe
-from bayespoint.io.tables import printable
+from bayespoint.io.tables import PathName, printable
 
 # Classes, names and notes that are listed.
 SHOWN_ITEMS = 12
@@ -11,7 +14,7 @@ SHOWN_ITEMS = 12
 SHOWN_TEXT = 200
 
 
-def run_info(path, json=False):
+def run_info(path: PathName, json: bool = False) -> None:
     """Print a description of a model file, for people or as JSON.
 
     Parameters
@@ -22,55 +25,55 @@ def run_info(path, json=False):
     """
     with exit_codes():
         output = Output(json=json)
-        found = describe(path)
-        for line in _lines(found, path):
+        facts = describe(path)
+        for line in _lines(facts, path):
             output.say(line)
-        output.document(found)
+        output.document(facts)
 
 
-def _lines(found, path):
+def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     """Text of a description, line by line."""
-    inside, rows = found["training_rows_inside"], found["training_rows"]
+    inside, rows = facts["training_rows_inside"], facts["training_rows"]
     yield (
-        f"{_shown(str(path))}: {_shown(found['class'])}, {found['bytes'] / 1000:,.0f} kB, schema "
-        f"{found['schema']}, written by bayespoint {_shown(found['bayespoint'])}"
+        f"{_shown(str(path))}: {_shown(facts['class'])}, {facts['bytes'] / 1000:,.0f} kB, schema "
+        f"{facts['schema']}, written by bayespoint {_shown(facts['bayespoint'])}"
     )
     if inside:
         yield f"Training rows are inside: {inside} of {_shown(rows)}. Share it as you would them."
     else:
         yield f"Training rows are not inside; it was trained on {_shown(rows)}."
-    yield f"Classes: {_listed(found['classes'])}"
-    names = found["feature_names"]
-    yield f"Features: {_shown(found['n_features'])}" + (f": {_listed(names)}" if names else "")
-    yield f"Takes raw columns of a table: {'yes' if found['encoder'] else 'no'}"
+    yield f"Classes: {_listed(facts['classes'])}"
+    names = facts["feature_names"]
+    yield f"Features: {_shown(facts['n_features'])}" + (f": {_listed(names)}" if names else "")
+    yield f"Takes raw columns of a table: {'yes' if facts['encoder'] else 'no'}"
     yield (
-        f"Method: {_shown(found['inference'])} ({_shown(found['inference_reason'])}), decision "
-        f"{_shown(found['decision'])}, {_shown(found['n_draws'])} draws, "
-        f"{found['support_points']} support points"
+        f"Method: {_shown(facts['inference'])} ({_shown(facts['inference_reason'])}), decision "
+        f"{_shown(facts['decision'])}, {_shown(facts['n_draws'])} draws, "
+        f"{facts['support_points']} support points"
     )
     values = ("gamma", "bias", "softness", "label_noise", "log_evidence")
-    yield ", ".join(f"{name} {_shown(found[name])}" for name in values if found[name] is not None)
-    yield "Settings: " + _pairs(found["settings"])
-    rejection = dict(found.get("rejection", {}))
+    yield ", ".join(f"{name} {_shown(facts[name])}" for name in values if facts[name] is not None)
+    yield "Settings: " + _pairs(facts["settings"])
+    rejection = dict(facts.get("rejection", {}))
     if rejection.get("max_risk") is None:  # no risk was promised
         rejection = {name: v for name, v in rejection.items() if not name.startswith("risk_bound")}
     yield "Rejects: " + (_pairs(rejection) if rejection else "nothing")
-    for name, value in list(found["about"].items())[:SHOWN_ITEMS]:
+    for name, value in list(facts["about"].items())[:SHOWN_ITEMS]:
         yield f"{_shown(name)}: {_shown(value)}"
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return printable(value if isinstance(value, str) else repr(value), SHOWN_TEXT)
 
 
-def _listed(values):
+def _listed(values: object) -> str:
     if not isinstance(values, list):
         return _shown(values)
     more = f" and {len(values) - SHOWN_ITEMS} more" if len(values) > SHOWN_ITEMS else ""
     return ", ".join(map(_shown, values[:SHOWN_ITEMS])) + more
 
 
-def _pairs(values):
+def _pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{_shown(name)}={_shown(value)}" for name, value in values.items())

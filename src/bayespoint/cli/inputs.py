@@ -3,13 +3,25 @@
 import difflib
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from bayespoint.cli.output import UsageError, counted
-from bayespoint.io.model_file import ModelFileError, load
-from bayespoint.io.tables import Table, TableError, parse_number, printable, read_table
+from bayespoint._support.types import Array
+from bayespoint.cli.fitted import base_of
+from bayespoint.cli.options import Columns, FileFormat
+from bayespoint.cli.output import UsageError, shown_name, shown_path
+from bayespoint.io.model_file import Model, ModelFileError, load
+from bayespoint.io.tables import (
+    PathName,
+    Table,
+    TableError,
+    counted,
+    parse_number,
+    printable,
+    read_table,
+)
 from bayespoint.io.tables.table import MissingPackageError, listed
 
 # One machine is trained for each class, and each needs rows: more are names, not classes.
@@ -27,17 +39,17 @@ IDENTIFIERS = ("id", "index", "key", "nr", "no", "number", "row", "rownum", "uid
 SHOWN_PLACES = 5
 
 
-def shown_name(path):
-    """Name of a file for messages: without its folder, safe to print."""
-    return "standard input" if str(path) == "-" else printable(Path(path).name)
-
-
-def load_table(path, *, format=None, text=(), header=True, drop=()):
+def load_table(
+    path: PathName, file_format: FileFormat, *, text: Iterable[str] = (), drop: Iterable[str] = ()
+) -> Table:
     """Table of a file; errors name the file.
 
     Parameters
     ----------
-    path, format, text, header
+    path : path
+        "-" is standard input.
+    file_format : FileFormat
+    text : iterable of str
         As for `read_table`.
     drop : iterable of str
         Columns left out; a UsageError if one is not there.
@@ -47,9 +59,11 @@ def load_table(path, *, format=None, text=(), header=True, drop=()):
     Table
     """
     if str(path) != "-" and Path(path).is_dir():
-        raise UsageError(f"{printable(str(path), 200)} is a folder; name a file of data.")
+        raise UsageError(f"{shown_path(path)} is a folder; name a file of data.")
     try:
-        table = read_table(path, format=format, text=text, header=header)
+        table = read_table(
+            path, format=file_format.format, text=text, header=not file_format.no_header
+        )  # fmt: skip
     except MissingPackageError as error:
         raise UsageError(f"{shown_name(path)}: {error}") from None
     except TableError as error:
@@ -59,7 +73,7 @@ def load_table(path, *, format=None, text=(), header=True, drop=()):
     return table.without(drop)
 
 
-def check_column(table, name, option):
+def check_column(table: Table, name: str, option: str) -> None:
     """Raise a UsageError if an option names a column that is not there."""
     if name not in table.names:
         raise UsageError(
@@ -68,7 +82,7 @@ def check_column(table, name, option):
         )
 
 
-def _hint_on_column(names, name):
+def _hint_on_column(names: Sequence[str], name: str) -> str:
     if len(names) == 1 and len(names[0].split()) > 1:
         return " Columns must be separated by , ; tab or |, and the first line has none of them."
     same = [other for other in names if other.casefold() == name.casefold()]
@@ -78,34 +92,33 @@ def _hint_on_column(names, name):
     return f" Do you mean '{printable(near[0])}'?" if near else ""
 
 
-def read_examples(file, target, drop, categorical, format, header):
+def read_examples(
+    file: PathName, target: str, columns: Columns, file_format: FileFormat
+) -> tuple[Table, Array]:
     """Features and labels of a file, for the commands that train.
 
     Parameters
     ----------
     file : path
     target : str
-    drop, categorical : iterable of str
-        Columns left out, and columns whose numbers are names.
-    format : str or None
-    header : bool
+    columns : Columns
+    file_format : FileFormat
 
     Returns
     -------
     features : Table
     labels : ndarray of str
     """
+    drop, categorical = columns.drop or [], columns.categorical or []
     if target in drop:
         raise UsageError(f"--drop names the target '{printable(target)}'.")
-    table = load_table(
-        file, format=format, text=[target, *categorical], header=header, drop=drop
-    )  # fmt: skip
+    table = load_table(file, file_format, text=[target, *categorical], drop=drop)
     for name in categorical:
         check_column(table, name, "--categorical")
     return split_target(table, target)
 
 
-def notes_on_examples(features, counts):
+def notes_on_examples(features: Table, counts: Mapping[str, int]) -> list[str]:
     """Notes on columns that seem to number the rows, and on classes of one row.
 
     Parameters
@@ -132,7 +145,7 @@ def notes_on_examples(features, counts):
     return notes
 
 
-def _numbers_rows(name, column):
+def _numbers_rows(name: str, column: Array) -> bool:
     """Whether a column of whole numbers, all different, has such a name or counts up."""
     if column.dtype == object or len(column) < 2 or not np.all(column == np.floor(column)):
         return False  # NaN, too
@@ -143,7 +156,7 @@ def _numbers_rows(name, column):
     return named and len(np.unique(column)) == len(column)
 
 
-def split_target(table, target):
+def split_target(table: Table, target: str) -> tuple[Table, Array]:
     """Features and labels of a table.
 
     Parameters
@@ -165,7 +178,7 @@ def split_target(table, target):
     if missing:
         places = ", ".join(table.place(row) for row in missing[:SHOWN_PLACES])
         raise TableError(
-            f"{name} is missing in {len(missing):,} row{'s' * (len(missing) > 1)} ({places}"
+            f"{name} is missing in {counted(len(missing), 'row')} ({places}"
             f"{', …' * (len(missing) > SHOWN_PLACES)}): fill it in or take these rows out."
         )
     long = next((row for row, value in enumerate(column) if len(value) > MAX_LABEL), None)
@@ -177,7 +190,7 @@ def split_target(table, target):
     return table.without([target]), np.array(column.tolist(), dtype=str)
 
 
-def check_classes(labels, target):
+def check_classes(labels: Array, target: str) -> dict[str, int]:
     """Return the number of rows of each class; a TableError unless they can be learned."""
     counts = dict(sorted(Counter(labels.tolist()).items()))
     name = f"target '{printable(target)}'"
@@ -199,35 +212,40 @@ def check_classes(labels, target):
     return counts
 
 
-def load_model(path):
+def load_model(path: PathName, n_jobs: int | None = None) -> Model:
     """Model of a file; errors name the file.
 
     Parameters
     ----------
     path : path
+    n_jobs : int, optional
+        Threads, instead of those of the training.
 
     Returns
     -------
     Model
     """
     if not Path(path).is_file():
-        raise UsageError(f"--model {printable(str(path), 200)} is not a file.")
+        raise UsageError(f"--model {shown_path(path)} is not a file.")
     try:
-        return load(path)
+        model = load(path)
     except ModelFileError as error:
         text = str(error)
         name = shown_name(path)
         raise ModelFileError(text if name in text else f"{name}: {text}") from None
+    if n_jobs is not None:
+        base_of(model.classifier).n_jobs = n_jobs
+    return model
 
 
-def text_columns(model):
+def text_columns(model: Model) -> list[str]:
     """Columns that must be read as text for this model: its target and its categories."""
     target = model.about.get("target")
     categories = [] if model.encoder is None else model.encoder.text_columns
     return [target, *categories] if isinstance(target, str) else categories
 
 
-def features_of(model, table):
+def features_of(model: Model, table: Table) -> tuple[Array, list[str]]:
     """Numbers for the classifier of a model from a table, and notes.
 
     Parameters
@@ -246,7 +264,7 @@ def features_of(model, table):
     return np.stack(plain_table(model, table).columns, axis=1), []
 
 
-def plain_table(model, table):
+def plain_table(model: Model, table: Table) -> Table:
     """Columns, in their order, for a model without encoder, as those saved from Python can be."""
     names = getattr(model.classifier, "feature_names_in_", None)
     if names is not None:

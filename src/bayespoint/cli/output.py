@@ -5,20 +5,35 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from bayespoint._support.devices import DeviceError
 from bayespoint.io.model_file import ModelFileError
-from bayespoint.io.tables import TableError, printable
+from bayespoint.io.tables import PathName, TableError, printable
 
 BAD_DATA, BAD_USAGE, INTERRUPTED = 1, 2, 130
-# Characters of a warning from a library that are shown.
-SHOWN_WARNING = 400
+# Characters of a path, and of an error or a warning of the library, that are shown.
+SHOWN_PATH, SHOWN_MESSAGE = 200, 400
+DESCRIPTION = TextColumn("{task.description}", markup=False)
+
+Step = TypeVar("Step")
 
 
 class UsageError(Exception):
@@ -26,7 +41,7 @@ class UsageError(Exception):
 
 
 @contextmanager
-def exit_codes(stopped="stopped"):
+def exit_codes(stopped: str = "stopped") -> Iterator[None]:
     """Turn what goes wrong into a message on standard error and an exit code: 1 data, 2 usage.
 
     Parameters
@@ -39,9 +54,7 @@ def exit_codes(stopped="stopped"):
     except KeyboardInterrupt as error:
         _print_error(str(error) or stopped)
         raise typer.Exit(INTERRUPTED) from None
-    except UsageError as error:
-        _fail(str(error), BAD_USAGE)
-    except DeviceError as error:
+    except (UsageError, DeviceError) as error:
         _fail(str(error), BAD_USAGE)
     except (TableError, ModelFileError) as error:
         _fail(str(error), BAD_DATA)
@@ -49,7 +62,7 @@ def exit_codes(stopped="stopped"):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         raise typer.Exit(BAD_DATA) from None
     except OSError as error:
-        where = "" if error.filename is None else f"{printable(str(error.filename), 200)}: "
+        where = "" if error.filename is None else f"{shown_path(error.filename)}: "
         if where == "standard output: ":  # what is left in it would fail once more at the end
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         _fail(f"{where}{error.strerror or printable(str(error))}", BAD_USAGE)
@@ -57,29 +70,25 @@ def exit_codes(stopped="stopped"):
         _fail("the data do not fit into memory: use fewer rows or columns.", BAD_DATA)
 
 
-def _fail(message, code):
+def _fail(message: str, code: int) -> NoReturn:
     _print_error(f"error: {message}")
     raise typer.Exit(code) from None
 
 
-def _print_error(text):
+def _print_error(text: str) -> None:
     Console(stderr=True, emoji=False).print(
         text, markup=False, highlight=False, soft_wrap=True, style="red"
     )
 
 
-def counted(n, word):
-    """Say how many there are: 1 row, 2 rows.
+def shown_path(path: PathName) -> str:
+    """Path for messages, safe to print."""
+    return printable(path, SHOWN_PATH)
 
-    Examples
-    --------
-    >>> from bayespoint.cli.output import counted
-    >>> counted(1, "row"), counted(2000, "row"), counted(3, "class")
-    ('1 row', '2,000 rows', '3 classes')
-    """
-    if n == 1:
-        return f"1 {word}"
-    return f"{n:,} {word}{'es' if word.endswith('s') else 's'}"
+
+def shown_name(path: PathName) -> str:
+    """Name of a file for messages: without its folder, safe to print."""
+    return "standard input" if str(path) == "-" else printable(Path(path).name)
 
 
 # Parameters in messages of the library, and the options that set them.
@@ -90,8 +99,8 @@ _PARAMETER = re.compile(
 )
 
 
-def in_options(text):
-    """Message of the library with options in the place of parameters.
+def in_options(message: object) -> str:
+    """Message of the library, safe to print, with options in the place of parameters.
 
     Examples
     --------
@@ -100,16 +109,16 @@ def in_options(text):
     '--max-risk 0.1 is not met: raise --max-risk.'
     """
 
-    def option(found):
+    def option(found: re.Match[str]) -> str:
         name = found[1] or found[2]
         shown = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
         return f"{shown} " if found[0].endswith("=") else shown
 
-    return _PARAMETER.sub(option, text)
+    return _PARAMETER.sub(option, printable(message, SHOWN_MESSAGE))
 
 
 @contextmanager
-def naming_output():
+def naming_output() -> Iterator[None]:
     """Say in an error of writing that it was about standard output."""
     try:
         yield
@@ -134,71 +143,83 @@ class Output:
         Text goes to standard error, as standard output is for data.
     """
 
-    def __init__(self, *, quiet=False, json=False, to_stderr=False):
+    def __init__(self, *, quiet: bool = False, json: bool = False, to_stderr: bool = False) -> None:
         self.quiet, self.json = quiet, json
         self.console = Console(stderr=to_stderr, emoji=False)
         self.notes: list[str] = []
 
-    def say(self, text, style=None):
+    def say(self, text: str, style: str | None = None) -> None:
         """Print text for people; text from data in it must have gone through `printable`."""
         if not (self.quiet or self.json):
             with naming_output():
                 self.console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
-    def note(self, text):
-        """Print a note, and keep it for the model file or the JSON document."""
-        if text not in self.notes:
-            self.notes.append(text)
-            self.say(f"note: {text}", style="yellow")
+    def note(self, *texts: str) -> None:
+        """Print notes, and keep them for the model file or the JSON document."""
+        for text in texts:
+            if text not in self.notes:
+                self.notes.append(text)
+                self.say(f"note: {text}", style="yellow")
 
-    def document(self, content):
+    def document(self, content: Mapping[str, Any]) -> None:
         """Print the JSON document, if that is what is wanted."""
         if self.json:
             with naming_output():
                 typer.echo(json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False))
 
     @contextmanager
-    def noting_warnings(self, but=None):
+    def noting_warnings(self, but: str | None = None) -> Iterator[None]:
         """Turn warnings into notes, but those that begin with ``but``."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 yield
             finally:
-                found = [printable(str(one.message), SHOWN_WARNING) for one in caught]
-        for text in found:
+                messages = [str(warning.message) for warning in caught]
+        for text in messages:
             if but is None or not text.startswith(but):
                 self.note(in_options(text))
 
     @contextmanager
-    def progress(self, what):
+    def progress(self, what: str) -> Iterator[None]:
         """Show a bar, the phase and the time while a classifier with ``verbose=1`` is fitted."""
-        terminal = sys.stderr
-        if self.quiet or not terminal.isatty():
+        if not self._is_watched:
             with redirect_stderr(_Silence()):
                 yield
             return
-        bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(),
-            TimeElapsedColumn(), console=Console(file=terminal), transient=True,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
+        bar = _bar(SpinnerColumn(), DESCRIPTION, BarColumn(), TimeElapsedColumn())
         bar.add_task(what, total=None)
         with bar, redirect_stderr(_Relay(bar.tasks[0], what)):
             yield
 
+    def tracked(self, steps: Sequence[Step], what: str) -> Iterator[Step]:
+        """Yield steps of equal size, such as folds, with a bar where somebody watches."""
+        if len(steps) < 2 or not self._is_watched:
+            yield from steps
+            return
+        with _bar(DESCRIPTION, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+            task = bar.add_task(what, total=len(steps))
+            for step in steps:
+                yield step
+                bar.advance(task)
 
-class _Silence:
+    @property
+    def _is_watched(self) -> bool:
+        return not self.quiet and sys.stderr.isatty()
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    return Progress(
+        *columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False,
+        redirect_stderr=False,
+    )  # fmt: skip
+
+
+class _Silence(StringIO):
     """A stream for progress that nobody watches."""
 
-    def isatty(self):
-        return False
-
-    def write(self, text):
+    def write(self, text: str) -> int:
         return len(text)
-
-    def flush(self):
-        pass
 
 
 class _Relay(_Silence):
@@ -206,13 +227,14 @@ class _Relay(_Silence):
 
     LINE = re.compile(r"\] (\d+)/(\d+) (.*?),? +[\d.]+ s")
 
-    def __init__(self, task, what):
+    def __init__(self, task: Task, what: str) -> None:
+        super().__init__()
         self.task, self.what = task, what
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return True
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         found = self.LINE.search(text)
         if found:
             done, total, phase = int(found[1]), int(found[2]), found[3].strip()
@@ -223,24 +245,21 @@ class _Relay(_Silence):
         return len(text)
 
 
-def check_writable(path, option, inputs=()):
+def check_writable(path: PathName, option: str, **inputs: PathName) -> None:
     """Raise a UsageError, before long work, where a file cannot be written.
 
-    ``inputs``: pairs of a file that is read and what it is; none of them is written over.
+    ``inputs``: files that are read, by what they are; none of them is written over.
     """
-    path = Path(path)
-    for read, what in inputs:
+    path, shown = Path(path), f"{option} {shown_path(path)}"
+    for what, read in inputs.items():
         both = str(read) != "-" and Path(read).exists() and path.exists()
         if both and Path(read).samefile(path):
-            raise UsageError(f"{option} is the file of {what}; name another.")
+            raise UsageError(f"{option} is the file of the {what}; name another.")
     if path.is_dir():
-        raise UsageError(f"{option} {printable(str(path), 200)} is a folder; name a file.")
+        raise UsageError(f"{shown} is a folder; name a file.")
     if path.exists() and not path.is_file():
-        raise UsageError(f"{option} {printable(str(path), 200)} is not a plain file; name another.")
+        raise UsageError(f"{shown} is not a plain file; name another.")
     if not path.parent.is_dir():
-        raise UsageError(
-            f"cannot write {option} {printable(str(path), 200)}: there is no folder "
-            f"{printable(str(path.parent), 200)}."
-        )
+        raise UsageError(f"cannot write {shown}: there is no folder {shown_path(path.parent)}.")
     if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"cannot write into the folder of {option} {printable(str(path), 200)}.")
+        raise UsageError(f"cannot write into the folder of {shown}.")

@@ -3,102 +3,96 @@
 import io
 import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
-from bayespoint.cli.deciding import BLOCK_ROWS, base_of, class_names, decide
+from bayespoint._support.types import Array
+from bayespoint.cli.deciding import Decisions, blocks_of, decide
+from bayespoint.cli.fitted import class_names
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
-from bayespoint.cli.output import (
-    Output,
-    check_writable,
-    counted,
-    exit_codes,
-    naming_output,
-)
+from bayespoint.cli.options import FileFormat
+from bayespoint.cli.output import Output, check_writable, exit_codes, naming_output, shown_path
+from bayespoint.io.model_file import Model
 from bayespoint.io.model_file.files import replacing
-from bayespoint.io.tables import printable, write_csv
+from bayespoint.io.tables import Table, counted, printable, write_csv
+from bayespoint.io.tables.writing import TextStream
 
 
 def run_predict(
-    file, model, output, *, keep=(), spreadsheet_safe=False, json=False, n_jobs=None, format=None,
-    header=True, quiet=False,
-):  # fmt: skip
+    file: str, model_path: Path, output_path: str, file_format: FileFormat, *,
+    keep: Sequence[str] = (), spreadsheet_safe: bool = False, n_jobs: int | None = None,
+    quiet: bool = False, as_json: bool = False,
+) -> None:  # fmt: skip
     """Read the model and the file, decide, write."""
     with exit_codes():
-        report = Output(quiet=quiet, to_stderr=str(output) == "-")
-        _check_paths(file, model, output)
-        found = load_model(model)
-        if n_jobs is not None:
-            base_of(found.classifier).n_jobs = n_jobs
-        text = [*text_columns(found), *keep]
-        table = load_table(file, format=format, text=text, header=header)
+        to_stdout = output_path == "-"
+        output = Output(quiet=quiet, to_stderr=to_stdout)
+        if not to_stdout:
+            check_writable(output_path, "--output", data=file, model=model_path)
+        model = load_model(model_path, n_jobs)
+        table = load_table(file, file_format, text=[*text_columns(model), *keep])
         for name in keep:
             check_column(table, name, "--keep")
         kept = {name: table.column(name) for name in keep}
-        features = _features(found, table, keep, report)
-        with _opened(output) as stream:
-            if json:
-                rejected = _json_lines(stream, found, features, kept)
+        features = _features(model, table, keep, output)
+        with _opened(output_path) as stream:
+            if as_json:
+                n_rejected = _json_lines(stream, model, features, kept)
             else:
-                rejected = _csv(stream, found, features, kept, spreadsheet_safe)
-        shown = "standard output" if str(output) == "-" else printable(str(output), 200)
-        report.say(
-            f"Decided {table.n_rows - rejected:,} of {counted(table.n_rows, 'row')}, rejected "
-            f"{rejected:,}: {shown}"
+                n_rejected = _csv(stream, model, features, kept, spreadsheet_safe)
+        shown = "standard output" if to_stdout else shown_path(output_path)
+        output.say(
+            f"Decided {table.n_rows - n_rejected:,} of {counted(table.n_rows, 'row')}, rejected "
+            f"{n_rejected:,}: {shown}"
         )
 
 
-def _check_paths(file, model, output):
-    if str(output) == "-":
-        return
-    check_writable(output, "--output", [(file, "the data"), (model, "the model")])
-
-
-def _features(model, table, keep, report):
+def _features(model: Model, table: Table, keep: Sequence[str], output: Output) -> Table:
     """Columns that the model may use; notes about the others."""
     target = model.about.get("target")
     if target in table.names:
-        report.note(f"the target '{printable(target)}' is in the data and was not used.")
+        output.note(f"the target '{printable(target)}' is in the data and was not used.")
         table = table.without([target])
     if model.encoder is None:
         return plain_table(model, table)
     used = {column.name for column in model.encoder.columns_}
     table = table.without([name for name in keep if name not in used])
-    for note in model.encoder.notes_on(table):
-        report.note(note)
+    output.note(*model.encoder.notes_on(table))
     return table
 
 
 @contextmanager
-def _opened(output):
+def _opened(output_path: str) -> Iterator[TextStream]:
     """Stream to write to: a file that appears once it is whole, or standard output."""
-    if str(output) != "-":
-        with replacing(Path(output).resolve()) as raw, _as_text(raw) as stream:
+    if output_path != "-":
+        with replacing(Path(output_path).resolve()) as raw, _as_text(raw) as stream:
             yield stream
         return
     with naming_output():
         sys.stdout.flush()
         with _as_text(sys.stdout.buffer) as stream:
-            yield _Terminal(stream) if sys.stdout.isatty() else stream
+            yield TerminalStream(stream) if sys.stdout.isatty() else stream
         sys.stdout.buffer.flush()
 
 
-class _Terminal:
+class TerminalStream:
     """A stream to a terminal, on which text from data does nothing but appear."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextStream) -> None:
         self._stream = stream
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         """Write with control characters made visible, line by line."""
         lines = (printable(line, len(line)) for line in text.split("\n"))
         return self._stream.write("\n".join(lines))
 
 
 @contextmanager
-def _as_text(raw):
+def _as_text(raw: BinaryIO) -> Iterator[TextIO]:
     stream = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
     try:
         yield stream
@@ -107,10 +101,9 @@ def _as_text(raw):
         stream.detach()
 
 
-def _blocks(model, table):
+def _decided_blocks(model: Model, table: Table) -> Iterator[tuple[slice, Decisions]]:
     """Yield (rows, decisions) of some rows at a time."""
-    for start in range(0, table.n_rows, BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    for rows in blocks_of(table.n_rows):
         part = table.rows(rows)
         X = (
             np.stack(part.columns, axis=1) if model.encoder is None
@@ -119,12 +112,18 @@ def _blocks(model, table):
         yield rows, decide(model.classifier, X)
 
 
-def _csv(stream, model, table, kept, spreadsheet_safe):
+def _csv(
+    stream: TextStream,
+    model: Model,
+    table: Table,
+    kept: Mapping[str, Array],
+    spreadsheet_safe: bool,
+) -> int:
     """Write CSV; return how many rows were rejected."""
     ours = ["label", "rejected", *(f"probability_{c}" for c in class_names(model.classifier))]
     names = [*_kept_names(kept, ours), *ours]
     n_rejected = 0
-    for rows, decided in _blocks(model, table):
+    for rows, decided in _decided_blocks(model, table):
         labels = decided.labels.astype(object)
         labels[decided.rejected] = None
         columns = [*(column[rows] for column in kept.values()), labels]
@@ -134,7 +133,7 @@ def _csv(stream, model, table, kept, spreadsheet_safe):
     return n_rejected
 
 
-def _kept_names(kept, ours):
+def _kept_names(kept: Mapping[str, Array], ours: Sequence[str]) -> list[str]:
     """Names of copied columns; given_ before those that are names of ours."""
     names: list[str] = []
     for name in kept:
@@ -144,15 +143,15 @@ def _kept_names(kept, ours):
     return names
 
 
-def _json_lines(stream, model, table, kept):
+def _json_lines(stream: TextStream, model: Model, table: Table, kept: Mapping[str, Array]) -> int:
     """Write one JSON object a row; return how many rows were rejected."""
     classes = class_names(model.classifier)
     n_rejected = 0
-    for rows, decided in _blocks(model, table):
+    for rows, decided in _decided_blocks(model, table):
         parts = [column[rows] for column in kept.values()]
         for i, label in enumerate(decided.labels.tolist()):
             rejected = bool(decided.rejected[i])
-            row = {
+            row: dict[str, Any] = {
                 "label": None if rejected else label,
                 "rejected": rejected,
                 "probabilities": dict(zip(classes, decided.proba[i].tolist(), strict=True)),

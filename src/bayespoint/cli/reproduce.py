@@ -2,8 +2,10 @@
 
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import typer
@@ -12,40 +14,45 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bayespoint.cli.output import BAD_DATA, INTERRUPTED
 from bayespoint.papers import reproduction
 from bayespoint.papers.reproduction import folder as folders
 from bayespoint.papers.reproduction.item import BETTER, BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED
 
 STYLES = {REPRODUCED: "green", BETTER: "cyan", NOT_REPRODUCED: "red", BY_CONSTRUCTION: "dim"}
 
-# What a shell says of a program that Ctrl-C ended.
-INTERRUPTED = 130
 
-
-def print_list():
+def print_list() -> None:
     """Print one line an item."""
     width = max(map(len, reproduction.NAMES))
     for name in reproduction.NAMES:
         typer.echo(f"{name:{width}}  {reproduction.load(name).title}")
 
 
-def run_reproduce(names, output, *, quick, seed, n_jobs, redraw):
+def run_reproduce(
+    names: Sequence[str], folder: Path, *, quick: bool, seed: int, n_jobs: int, redraw: bool
+) -> int:
     """Run items one after the other; return the exit status."""
     names = _checked(names)
-    _check_folder(output, names, quick=quick, redraw=redraw)
+    _check_folder(folder, names, quick=quick, redraw=redraw)
     console = Console()
     matplotlib.use("Agg")
     settings = {"quick": quick, "seed": seed, "n_jobs": n_jobs}
     start, interrupted = time.perf_counter(), False
     failed: list[str] = []
-    records: list[dict] = []
+    records: list[dict[str, Any]] = []
     try:
         for name in names:
-            _one(console, name, output, records, failed, settings, redraw)
+            record = _ran(console, name, folder, None if redraw else settings)
+            if record is None:
+                failed.append(name)
+            else:
+                records.append(record)
+                _show(console, record)
     except KeyboardInterrupt:
         interrupted = True
     if records:
-        _finish(console, records, output, time.perf_counter() - start)
+        _finish(console, records, folder, time.perf_counter() - start)
     if interrupted:
         done = ", ".join(record["name"] for record in records) or "none"
         console.print(f"[red]Interrupted[/red]; items done: {done}", soft_wrap=True)
@@ -54,47 +61,45 @@ def run_reproduce(names, output, *, quick, seed, n_jobs, redraw):
         console.print(
             f"[red]{len(failed)} of {len(names)} items did not run[/red]: {', '.join(failed)}"
         )
-    return 1 if failed else 0
+    return BAD_DATA if failed else 0
 
 
-def _one(console, name, output, records, failed, settings, redraw):
-    """Run or redraw one item and show it; what fails must not keep the others from running."""
+def _ran(
+    console: Console, name: str, folder: Path, settings: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """Run one item, or redraw it without settings; None if that fails, and others shall run."""
     try:
-        if redraw:
-            record = _redraw(name, output)
-        else:
-            with _progress(console, name) as on_progress:
-                record = folders.run_item(name, output, on_progress=on_progress, **settings)
+        if settings is None:
+            return _redraw(name, folder)
+        with _progress(console, name) as on_progress:
+            return folders.run_item(name, folder, on_progress=on_progress, **settings)
     except Exception as error:
-        failed.append(name)
         console.print(f"{name}: [red]did not run[/red]: {escape(str(error))}", soft_wrap=True)
-    else:
-        records.append(record)
-        _show(console, record)
+        return None
 
 
-def _check_folder(output, names, *, quick, redraw):
+def _check_folder(folder: Path, names: Sequence[str], *, quick: bool, redraw: bool) -> None:
     """Refuse a folder that cannot be written, or whose full runs small ones would replace."""
     try:
         if not redraw:
-            output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
+            folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise typer.BadParameter(
-            f"cannot write into the folder {output}: {error.strerror}", param_hint="--output"
+            f"cannot write into the folder {folder}: {error.strerror}", param_hint="--output"
         ) from None
     if quick and not redraw:
-        full = {record["name"] for record in folders.read_folder(output) if not record["quick"]}
+        full = {record["name"] for record in folders.read_folder(folder) if not record["quick"]}
         lost = [name for name in names if name in full]
         if lost:
             raise typer.BadParameter(
-                f"{output} holds runs as published of {', '.join(lost)}, which small ones would "
+                f"{folder} holds runs as published of {', '.join(lost)}, which small ones would "
                 "replace: give another --output", param_hint="--quick",
             )  # fmt: skip
 
 
-def _checked(names):
+def _checked(names: Sequence[str]) -> tuple[str, ...]:
     if "all" in names:
         return reproduction.NAMES
     for name in names:
@@ -105,15 +110,15 @@ def _checked(names):
     return tuple(dict.fromkeys(names))
 
 
-def _redraw(name, output):
-    for record in folders.read_folder(output):
+def _redraw(name: str, folder: Path) -> dict[str, Any]:
+    for record in folders.read_folder(folder):
         if record["name"] == name:
-            return folders.write_item(record, output)
-    raise FileNotFoundError(f"there is no {name}.json in {output}: run it without --redraw first")
+            return folders.write_item(record, folder)
+    raise FileNotFoundError(f"there is no {name}.json in {folder}: run it without --redraw first")
 
 
 @contextmanager
-def _progress(console, name):
+def _progress(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar for the cases of one item."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
@@ -121,7 +126,7 @@ def _progress(console, name):
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(console, record):
+def _show(console: Console, record: Mapping[str, Any]) -> None:
     verdict = record["verdict"]
     table = Table(
         title=f"{record['name']}: [{STYLES[verdict]}]{verdict}[/] ({record['seconds']:.1f} s)",
@@ -136,8 +141,8 @@ def _show(console, record):
     console.print(table)
 
 
-def _finish(console, records, output, seconds):
-    path = folders.write_page(output)
+def _finish(console: Console, records: list[dict[str, Any]], folder: Path, seconds: float) -> None:
+    path = folders.write_page(folder)
     console.print(f"{folders.share(records)} {seconds:.0f} s.", soft_wrap=True)
     if any(record["quick"] for record in records):
         console.print(

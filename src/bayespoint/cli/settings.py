@@ -1,48 +1,19 @@
-"""Options that say what classifier is trained, for all commands that train one."""
+"""From the options of training to a classifier."""
 
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
-from bayespoint.cli.output import UsageError, counted, in_options
+from bayespoint.cli.fitted import Classifier
+from bayespoint.cli.options import Settings
+from bayespoint.cli.output import UsageError, in_options
 from bayespoint.estimators.parameters import check_parameters
-from bayespoint.io.tables import TableError, printable
+from bayespoint.io.tables import TableError, counted, printable
 
 # Folds whose held-out rows set the threshold of rejection, as RejectingClassifier has them.
 FOLDS = 5
 
 
-class Inference(StrEnum):
-    """Values of --inference."""
-
-    auto = "auto"
-    ep = "ep"
-    billiard = "billiard"
-    perceptron = "perceptron"
-    gibbs = "gibbs"
-
-
-class Settings(NamedTuple):
-    """Options of training."""
-
-    coverage: float | None = None
-    max_risk: float | None = None
-    delta: float = 0.05
-    max_time: float | None = None
-    inference: str = "auto"
-    device: str = "cpu"
-    seed: int = 0
-    n_jobs: int = -1
-    n_draws: int = 100
-    label_noise: str = "0"
-
-    @property
-    def rejects(self):
-        """Whether a threshold of rejection is wanted."""
-        return self.coverage is not None or self.max_risk is not None
-
-
-def make_classifier(settings):
+def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     """Classifier of some settings, not fitted; a UsageError for values that it does not take.
 
     With a reject option it is fitted once on all rows and once a fold, and each fit gets an equal
@@ -51,6 +22,8 @@ def make_classifier(settings):
     Parameters
     ----------
     settings : Settings
+    verbose : int, default=0
+        Of the classifier.
 
     Returns
     -------
@@ -63,22 +36,22 @@ def make_classifier(settings):
         max_time /= FOLDS + 1
     classifier = BayesPointClassifier(
         inference=str(settings.inference), n_draws=settings.n_draws, max_time=max_time,
-        label_noise=_rate(settings.label_noise), device=settings.device, n_jobs=settings.n_jobs,
-        random_state=settings.seed, verbose=1,
+        label_noise=_label_noise(settings.label_noise), device=settings.device,
+        n_jobs=settings.n_jobs, random_state=settings.seed, verbose=verbose,
     )  # fmt: skip
     try:
         check_parameters(classifier.get_params(deep=False))
     except ValueError as error:
-        raise UsageError(in_options(printable(str(error), 400))) from None
+        raise UsageError(in_options(error)) from None
     if not settings.rejects:
         return classifier
     return RejectingClassifier(
-        classifier, coverage=settings.coverage, max_risk=settings.max_risk, delta=settings.delta,
-        cv=FOLDS,
+        classifier, coverage=settings.coverage, max_risk=settings.max_risk,
+        delta=settings.delta_or_usual, cv=FOLDS,
     )  # fmt: skip
 
 
-def check_folds(counts, settings):
+def check_folds(counts: Mapping[str, int], settings: Settings) -> None:
     """Raise a TableError where a class has too few rows for the folds of the rejection."""
     few = [name for name, count in counts.items() if count < FOLDS]
     if settings.rejects and few:
@@ -88,7 +61,7 @@ def check_folds(counts, settings):
         )
 
 
-def _rate(text):
+def _label_noise(text: str) -> float | str:
     if text == "evidence":
         return text
     try:

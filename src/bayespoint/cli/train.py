@@ -2,26 +2,33 @@
 
 import os
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint import RejectingClassifier, __version__
-from bayespoint.cli.deciding import base_of
-from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples, shown_name
+from bayespoint import BayesPointClassifier, RejectingClassifier, __version__
+from bayespoint._support.types import Array
+from bayespoint.cli.fitted import Classifier, base_of, facts_of, most_violated
+from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
+from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import (
     INTERRUPTED,
     Output,
     check_writable,
-    counted,
     exit_codes,
     in_options,
+    shown_name,
+    shown_path,
 )
 from bayespoint.cli.settings import FOLDS, check_folds, make_classifier
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import save
-from bayespoint.io.tables import TableError, printable
+from bayespoint.io.tables import Table, TableError, counted, printable
+from bayespoint.io.tables.table import and_more
 
 METHOD_NAMES = {
     "ep": "expectation propagation",
@@ -34,54 +41,54 @@ SHOWN_CLASSES = 12
 
 
 def run_train(
-    file, target, model, settings, *, drop=(), categorical=(), max_categories=50, format=None,
-    header=True, quiet=False, json=False,
-):  # fmt: skip
+    file: str, target: str, model_path: Path, settings: Settings, columns: Columns,
+    file_format: FileFormat, printing: Printing,
+) -> None:  # fmt: skip
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
-        output = Output(quiet=quiet, json=json)
-        check_writable(model, "--model", [(file, "the data")])
-        classifier = make_classifier(settings)
-        features, labels = read_examples(file, target, drop, categorical, format, header)
+        output = Output(quiet=printing.quiet, json=printing.json)
+        check_writable(model_path, "--model", data=file)
+        classifier = make_classifier(settings, verbose=1)
+        features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
         check_folds(counts, settings)
-        encoder = TableEncoder(max_categories).fit(features, categorical)
+        encoder = TableEncoder(columns.max_categories).fit(features, columns.categorical or ())
         X, notes = encoder.encode(features)
         _say_read(output, file, target, features, encoder, counts)
         notes = [note for note in notes if not note.startswith("ignored")]
-        for note in encoder.notes_ + notes + notes_on_examples(features, counts):
-            output.note(note)
+        output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
         start = time.perf_counter()
         interrupted = fit(classifier, X, labels, output)
         about = {
             "file": shown_name(file), "target": target,
             "columns": [column.name for column in encoder.columns_],
             "n_rows": len(labels), "n_features": X.shape[1], "classes": counts,
-            "options": _plain(settings), "seconds": round(time.perf_counter() - start, 3),
+            "options": settings.stored(), "seconds": round(time.perf_counter() - start, 3),
             "version": __version__, "interrupted": interrupted, "notes": output.notes,
         }  # fmt: skip
         base_of(classifier).verbose = 0  # progress was for this run
-        save(model, classifier, encoder=encoder, about=about)
-        _say_trained(output, classifier, about, model)
+        save(model_path, classifier, encoder=encoder, about=about)
+        _say_trained(output, classifier, about, model_path)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
 
 
-def fit(classifier, X, labels, output):
+def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool:
     """Fit with progress; return whether Ctrl-C cut it short, with a fit that can be used.
 
     Without one, or where the threshold of rejection was not found, KeyboardInterrupt goes on.
     """
-    rejecting = isinstance(classifier, RejectingClassifier)
-    what = f"training, {FOLDS + 1} fits" if rejecting else "training"
+    what = "training"
+    if isinstance(classifier, RejectingClassifier):
+        what += f", {FOLDS + 1} fits"
     try:
         # A risk that cannot be kept is told with what was trained.
         with output.noting_warnings(but="max_risk="), output.progress(what):
             classifier.fit(X, labels)
     except KeyboardInterrupt:
-        if rejecting or not hasattr(classifier, "classes_"):
+        if isinstance(classifier, RejectingClassifier) or not hasattr(classifier, "classes_"):
             raise
-        if not np.any(classifier._draws_["finished"]):
+        if not classifier.draws_.finished:
             words = "stopped before one draw was complete; no model was written"
             raise KeyboardInterrupt(words) from None
         output.note(
@@ -90,36 +97,32 @@ def fit(classifier, X, labels, output):
         )
         return True
     except ValueError as error:
-        raise TableError(f"training failed: {in_options(printable(str(error), 400))}") from None
+        raise TableError(f"training failed: {in_options(error)}") from None
     check_is_fitted(classifier)
     return False
 
 
-def _what_is_missing(classifier):
+def _what_is_missing(classifier: BayesPointClassifier) -> str:
     """Words on how far an interrupted fit came, and whether it can be used."""
-    found = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
-    violated = np.max(classifier._draws_.get("violated", 0), initial=0)
-    if violated:
-        found.append(f"{counted(int(violated), 'training row')} on the wrong side")
+    reached = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
+    violated = most_violated(classifier)
+    n_violated = 0 if violated is None else int(violated.max())
+    if n_violated:
+        reached.append(f"{counted(n_violated, 'training row')} on the wrong side")
     converged = bool(np.all(classifier.diagnostics_.get("converged", True)))
     if not converged:
-        found.append("expectation propagation has not converged")
-    whole = classifier.n_draws_ >= classifier.n_draws and not violated and converged
+        reached.append("expectation propagation has not converged")
+    whole = classifier.n_draws_ >= classifier.n_draws and not n_violated and converged
     verdict = "settings may not be the best" if whole else "unfinished"
-    return f"{', '.join(found)}; {verdict}: train longer before you use it."
+    return f"{', '.join(reached)}; {verdict}: train longer before you use it."
 
 
-def _plain(settings):
-    return {
-        name: str(value) if name == "inference" else value
-        for name, value in settings._asdict().items()
-    }
-
-
-def _say_read(output, file, target, features, encoder, counts):
+def _say_read(
+    output: Output, file: str, target: str, features: Table, encoder: TableEncoder,
+    counts: Mapping[str, int],
+) -> None:  # fmt: skip
     n_text = sum(column.dtype == object for column in features.columns)
     shown = [f"{printable(name)} ({count:,})" for name, count in counts.items()]
-    more = f" and {len(shown) - SHOWN_CLASSES} more" if len(shown) > SHOWN_CLASSES else ""
     output.say(
         f"Read {shown_name(file)}: {counted(features.n_rows, 'row')}; "
         f"{counted(len(features.names) - n_text, 'column')} of numbers, {n_text:,} of text; "
@@ -127,12 +130,14 @@ def _say_read(output, file, target, features, encoder, counts):
     )
     output.say(
         f"Target '{printable(target)}': {len(counts)} classes, "
-        f"{', '.join(shown[:SHOWN_CLASSES])}{more}."
+        f"{', '.join(shown[:SHOWN_CLASSES])}{and_more(len(shown) - SHOWN_CLASSES)}."
     )
 
 
-def _say_trained(output, classifier, about, model):
-    facts = trained_facts(classifier)
+def _say_trained(
+    output: Output, classifier: Classifier, about: Mapping[str, Any], model_path: Path
+) -> None:
+    facts = facts_of(classifier)
     output.say(
         f"Trained in {about['seconds']:.1f} s by {METHOD_NAMES[facts['inference']]} "
         f"({facts['reason']}): gamma {facts['gamma']:.4g}, softness {facts['softness']:.4g}"
@@ -149,15 +154,17 @@ def _say_trained(output, classifier, about, model):
         )
     else:
         output.say("Rejects nothing; --coverage or --max-risk let it abstain.")
-    size = os.path.getsize(model)
-    shown = printable(str(model), 200)
+    size = os.path.getsize(model_path)
+    shown = shown_path(model_path)
     output.say(f"Model: {shown} ({size / 1000:,.0f} kB; training rows are inside).")
     if not (useless or about["interrupted"]):
         output.say(f"Next: bayespoint predict NEW.csv --model {shown} --output predictions.csv")
-    output.document({"model": str(model), "bytes": size, **about, "trained": facts})
+    output.document({"model": str(model_path), "bytes": size, **about, "trained": facts})
 
 
-def _note_that_all_is_rejected(output, classifier, n_rows):
+def _note_that_all_is_rejected(
+    output: Output, classifier: RejectingClassifier, n_rows: int
+) -> None:
     if classifier.max_risk is None:
         output.note("it rejects every row: no held-out row is surer than the others.")
         return
@@ -168,34 +175,5 @@ def _note_that_all_is_rejected(output, classifier, n_rows):
     )
 
 
-def trained_facts(classifier):
-    """What a fitted classifier tells about itself, of plain types.
-
-    Parameters
-    ----------
-    classifier : BayesPointClassifier or RejectingClassifier
-
-    Returns
-    -------
-    dict
-    """
-    base = base_of(classifier)
-    noise = np.asarray(base.label_noise_, dtype=float)
-    facts = {
-        "inference": base.inference_, "reason": base.inference_reason_, "gamma": base.gamma_,
-        "softness": base.softness_, "bias": base.bias_, "label_noise": noise.tolist(),
-        "n_draws": int(base.n_draws_), "n_support": len(base.support_),
-    }  # fmt: skip
-    if getattr(base, "log_evidence_", None) is not None:
-        facts["log_evidence"] = float(base.log_evidence_)
-    if base is not classifier:
-        threshold = float(classifier.threshold_)
-        facts["threshold"] = threshold if np.isfinite(threshold) else str(threshold)
-        facts["coverage"] = classifier.coverage_
-        if classifier.max_risk is not None:
-            facts["risk_bound"] = classifier.risk_bound_
-    return facts
-
-
-def _short(value):
+def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"

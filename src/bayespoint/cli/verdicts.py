@@ -1,11 +1,18 @@
 """What to make of the numbers that an inference tells about itself, in plain words."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from bayespoint.inference.billiard.chains import UNMIXED
-from bayespoint.io.tables import printable
+from bayespoint.io.tables.table import listed
 
 FINE, WATCH, BAD = "fine", "watch", "bad"
+
+# Level and words.
+Verdict = tuple[str, str]
+Machines = Sequence[Mapping[str, Any]]
 
 # Four chains of 25 independent draws exceed 1.1 in 4 of 1,000 trials, 1.2 (UNMIXED) in none.
 WATCHED_RHAT = 1.1
@@ -24,19 +31,19 @@ MANY_RESTARTS = 0.01
 COIN = 0.5
 
 
-def verdicts_on(found):
+def verdicts_on(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
     """Yield (level, words) on all that can be judged."""
-    if found["inference"] == "ep":
-        yield from _on_propagation(found["machines"])
-    if any("rhat" in machine for machine in found["machines"]):
-        yield from _on_chains(found)
-    if any("violated" in machine for machine in found["machines"]):
-        yield _on_perceptrons(found["machines"])
-    if found["inference"] != "ep":
-        yield _on_angles(found["machines"])
+    if diagnosis["inference"] == "ep":
+        yield from _on_propagation(diagnosis["machines"])
+    if any("rhat" in machine for machine in diagnosis["machines"]):
+        yield from _on_chains(diagnosis)
+    if any("violated" in machine for machine in diagnosis["machines"]):
+        yield _on_perceptrons(diagnosis["machines"])
+    if diagnosis["inference"] != "ep":
+        yield _on_angles(diagnosis["machines"])
 
 
-def _on_propagation(machines):
+def _on_propagation(machines: Machines) -> Iterator[Verdict]:
     needed = ("sweeps", "converged", "bounded", "mean_probability")
     if any(m.get(name) is None for m in machines for name in needed):
         yield WATCH, "the model does not hold what expectation propagation told of its run."
@@ -62,56 +69,47 @@ def _on_propagation(machines):
         yield FINE, words + "or more (a coin: 0.5)."
 
 
-def _on_chains(found):
-    machines = found["machines"]
+def _on_chains(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
+    machines = diagnosis["machines"]
     known = [m for m in machines if m.get("rhat") is not None]
     if not known:
         yield WATCH, "too few draws to compare chains: raise --n-draws."
     else:
         worst = max(m["rhat"] for m in known)
         level = _level(worst, WATCHED_RHAT, UNMIXED)
-        words = {
+        agreement = {
             FINE: "the chains agree", WATCH: "the chains agree roughly; raise --n-draws to be sure",
             BAD: "the chains do not agree: draws depend on where they began. Raise --n-draws"
-            + (", or use --inference billiard" if found["inference"] == "gibbs" else ""),
+            + (", or use --inference billiard" if diagnosis["inference"] == "gibbs" else ""),
         }  # fmt: skip
-        yield level, f"R-hat {worst:.3f} at worst: {words[level]}."
+        yield level, f"R-hat {worst:.3f} at worst: {agreement[level]}."
     sizes = [m["ess"] for m in machines if m.get("ess") is not None]
     if sizes:
         least = min(sizes)
         level = _level(-least, -WATCHED_ESS, -LEAST_ESS)
         advice = "" if level == FINE else " Raise --n-draws."
-        yield (
-            level,
-            (
-                f"effective draws: {least:.0f} at least; a share of votes is known to about "
-                f"{0.5 / np.sqrt(max(least, 1)):.2f}.{advice}"
-            ),
-        )
-    yield from _on_flights(found)
+        error = 0.5 / np.sqrt(max(least, 1))
+        words = f"effective draws: {least:.0f} at least; a share of votes is known to about "
+        yield level, words + f"{error:.2f}.{advice}"
+    yield from _on_flights(diagnosis)
 
 
-def _on_flights(found):
-    drift, restarts = found["run"].get("drift"), found["run"].get("restarts")
+def _on_flights(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
+    drift, restarts = diagnosis["run"].get("drift"), diagnosis["run"].get("restarts")
     if drift is not None:
         if drift > WORST_DRIFT:
             words = f"rounding moved outputs by {drift:.1e}: the Gram matrix is nearly "
             yield BAD, words + "singular, as with rows that are almost copies. Use --inference ep."
         else:
             yield FINE, f"rounding moved outputs by {drift:.1e} at most."
-    bounces = sum(m.get("bounces") or 0 for m in found["machines"])
+    bounces = sum(m.get("bounces") or 0 for m in diagnosis["machines"])
     if restarts:
         level = WATCH if restarts > MANY_RESTARTS * max(bounces, 1) else FINE
-        yield (
-            level,
-            (
-                f"{restarts:,} flights were done again, as rounding led them out of their cell "
-                f"(of {bounces:,} bounces)."
-            ),
-        )
+        words = f"{restarts:,} flights were done again, as rounding led them out of their cell "
+        yield level, words + f"(of {bounces:,} bounces)."
 
 
-def _on_perceptrons(machines):
+def _on_perceptrons(machines: Machines) -> Verdict:
     left = [m for m in machines if m.get("violated")]
     if left:
         return BAD, (
@@ -121,7 +119,7 @@ def _on_perceptrons(machines):
     return FINE, "every perceptron has learned all training points (with the softness)."
 
 
-def _on_angles(machines):
+def _on_angles(machines: Machines) -> Verdict:
     known = [m["angle_error"] for m in machines if m["angle_error"] is not None]
     if not known:
         return WATCH, "the error of the Bayes point is not known: there are too few draws."
@@ -134,11 +132,10 @@ def _on_angles(machines):
     )
 
 
-def _level(value, watched, worst):
+def _level(value: float, watched: float, worst: float) -> str:
     return BAD if value > worst else WATCH if value > watched else FINE
 
 
-def _named(machines):
+def _named(machines: Machines) -> str:
     """Machines by their class, the first of many."""
-    names = ", ".join(f"'{printable(m['class'])}'" for m in machines[:3])
-    return names if len(machines) <= 3 else f"{names} and {len(machines) - 3} more"
+    return listed((machine["class"] for machine in machines), 3)

@@ -1,12 +1,24 @@
 """Picture of the decision boundaries of single draws, for two features (after KGS figure 3)."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer, check_seed
-from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.displays.style import (
+    BESIDE,
+    BLACK,
+    BLUE,
+    TEXT_SIZE,
+    VERMILION,
+    label_axes,
+    new_axes,
+)
+from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.rejection import unwrapped
 from bayespoint.space.posterior import dense
 
@@ -17,13 +29,13 @@ MARGIN = 0.1
 SUSPICIOUS = 0.5
 
 # One for each class: told apart without colours, too.
-POINTS = (
+POINTS: tuple[dict[str, Any], ...] = (
     {"marker": "o", "color": BLUE, "markerfacecolor": "none"},
     {"marker": "x", "color": VERMILION},
 )
-DRAW: dict = {"color": "0.35", "linewidth": 0.9, "alpha": 0.35}
-BOUNDARY: dict = {"color": BLACK, "linewidth": 3.5}
-RING = {"marker": "o", "color": BLACK, "markerfacecolor": "none", "markersize": 18}
+DRAW: dict[str, Any] = {"color": "0.35", "linewidth": 0.9, "alpha": 0.35}
+BOUNDARY: dict[str, Any] = {"color": BLACK, "linewidth": 3.5}
+RING: dict[str, Any] = {"marker": "o", "color": BLACK, "markerfacecolor": "none", "markersize": 18}
 
 # Front to back.
 RINGS, MARKS, LINE, DRAWS = 5, 4, 3, 2
@@ -87,9 +99,10 @@ class BoundaryDisplay:
     """
 
     def __init__(
-        self, *, xx0, xx1, response, draws, X, y, classes, suspects=None, xlabel="Feature 0",
-        ylabel="Feature 1",
-    ):  # fmt: skip
+        self, *, xx0: ArrayLike, xx1: ArrayLike, response: ArrayLike, draws: ArrayLike,
+        X: ArrayLike, y: ArrayLike, classes: Sequence[Any], suspects: ArrayLike | None = None,
+        xlabel: str = "Feature 0", ylabel: str = "Feature 1",
+    ) -> None:  # fmt: skip
         self.xx0, self.xx1 = np.asarray(xx0), np.asarray(xx1)
         self.response = np.asarray(response)
         self.draws = np.asarray(draws)
@@ -104,11 +117,10 @@ class BoundaryDisplay:
         self.xlabel = xlabel
         self.ylabel = ylabel
 
-    def plot(self, ax=None, *, legend=True):
+    def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
         if ax is None:
-            size = (9.4, 5.4) if legend else (6.4, 5.4)
-            ax = pyplot("BoundaryDisplay").subplots(figsize=size, layout="constrained")[1]
+            ax = new_axes("BoundaryDisplay", (9.4, 5.4) if legend else (6.4, 5.4))
         lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]
         self.draws_ = [line for line in lines if line is not None]
         self.boundary_ = self._draw_zeros(ax, self.response, LINE, **BOUNDARY)
@@ -127,15 +139,17 @@ class BoundaryDisplay:
             )  # fmt: skip
         ax.set_xlim(self.xx0.min(), self.xx0.max())
         ax.set_ylim(self.xx1.min(), self.xx1.max())
-        ax.set_xlabel(self.xlabel, fontsize=LABEL_SIZE)
-        ax.set_ylabel(self.ylabel, fontsize=LABEL_SIZE)
+        label_axes(ax, self.xlabel, self.ylabel)
         ax.tick_params(labelsize=TEXT_SIZE)
         if legend:
             self._draw_legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _draw_zeros(self, ax, values, zorder, *, color, linewidth, alpha=None):
+    def _draw_zeros(
+        self, ax: Any, values: Array, zorder: int, *, color: str, linewidth: float,
+        alpha: float | None = None,
+    ) -> Any:  # fmt: skip
         if not values.min() < 0 < values.max():
             return None
         return ax.contour(
@@ -143,7 +157,7 @@ class BoundaryDisplay:
             alpha=alpha, zorder=zorder,
         )  # fmt: skip
 
-    def _draw_legend(self, ax):
+    def _draw_legend(self, ax: Any) -> None:
         from matplotlib.lines import Line2D
 
         n_draws, n_shown = len(self.draws), len(self.draws_)
@@ -156,16 +170,13 @@ class BoundaryDisplay:
             # A single line in the legend would be too faint.
             Line2D([], [], **DRAW | {"alpha": 0.8}, label=f"boundaries of\n{n_draws} draws{note}"),
         ]
-        ax.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0,
-            frameon=False, fontsize=TEXT_SIZE, labelspacing=0.8,
-        )  # fmt: skip
+        ax.legend(handles=handles, **BESIDE)
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, n_draws=50, grid_resolution=200, random_state=None, ax=None,
-        **kwargs,
-    ):  # fmt: skip
+        cls, estimator: Any, X: Any, y: ArrayLike, *, n_draws: int = 50,
+        grid_resolution: int = 200, random_state: Seed = None, ax: Any = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw the boundaries of a classifier of two features and two classes.
 
         Parameters
@@ -205,62 +216,59 @@ class BoundaryDisplay:
         names = getattr(estimator, "feature_names_in_", None)
         if hasattr(X, "columns"):  # given and taken with names, or without
             grid, X = (grid, points) if names is None else (type(X)(grid, columns=X.columns), X)
-        members = check_random_state(random_state).permutation(last.n_draws_)[:n_draws]
+        members = check_random_state(random_state).permutation(last.predictor_.n_draws)[:n_draws]
+        coef = last.predictor_.draws(members)[0]
+        outputs = last.predictor_.support.outputs(
+            last.prepared(unwrapped(estimator, grid)[1]), coef
+        )
         xlabel, ylabel = ("Feature 0", "Feature 1") if names is None else names
         return cls(
             xx0=xx0, xx1=xx1, response=estimator.decision_function(grid).reshape(xx0.shape),
-            draws=_outputs_of_draws(last, unwrapped(estimator, grid)[1], members).reshape(
-                len(members), *xx0.shape
-            ),
-            X=points, y=labels, classes=last.classes_.tolist(),
-            suspects=_suspects(last, unwrapped(estimator, X)[1], labels), xlabel=xlabel,
-            ylabel=ylabel,
+            draws=outputs.T.reshape(len(members), *xx0.shape), X=points, y=labels,
+            classes=last.classes_.tolist(), xlabel=xlabel, ylabel=ylabel,
+            suspects=_suspects(last, unwrapped(estimator, X)[1], labels),
         ).plot(ax, **kwargs)  # fmt: skip
 
 
-def _checked_classifier(last):
-    if not isinstance(last, BayesPointClassifier):
+def _checked_classifier(last: Any) -> Any:
+    if not isinstance(last, KernelClassifier):
         raise ValueError(f"estimator must be a BayesPointClassifier; got {type(last).__name__}.")
     if len(last.classes_) != 2:
         raise ValueError(
             f"estimator must tell two classes apart, as a boundary is between two; this one was "
             f"fitted to {len(last.classes_)}."
         )
-    if last._draws_ is None:
+    if last.predictor_.committee is None:
         raise ValueError("estimator holds no draws; give the one that it was made from.")
     return last
 
 
-def _checked_points(X, y, classes):
+def _checked_points(X: Any, y: ArrayLike, classes: Array) -> tuple[Array, Array]:
     X = check_array(X, dtype=np.float64)
     if X.shape[1] != 2:
         raise ValueError(f"X must have two columns, to be drawn in a plane; got {X.shape[1]}.")
-    y = column_or_1d(y)
-    if len(y) != len(X) or not np.all(np.isin(y, classes)):
+    labels = column_or_1d(y)
+    if len(labels) != len(X) or not np.all(np.isin(labels, classes)):
         raise ValueError(
             f"y must hold one label of {classes.tolist()} for each of {len(X)} rows of X; got "
-            f"{len(y)} labels, of {np.unique(y)[:5].tolist()}."
+            f"{len(labels)} labels, of {np.unique(labels)[:5].tolist()}."
         )
-    return X, y
+    return X, labels
 
 
-def _ticks(values, n):
+def _ticks(values: Array, n: int) -> Array:
     room = MARGIN * (np.ptp(values) or 1.0)
     return np.linspace(values.min() - room, values.max() + room, n)
 
 
-def _outputs_of_draws(last, X, members):
-    coef = dense(last._draws_["coef"][0][members][:, last._used_])
-    return last._outputs(last._validated(X), coef).T
-
-
-def _suspects(last, X, y):
+def _suspects(last: Any, X: Any, y: Array) -> Array | None:
     """Rows whose labels are probably wrong, if these are the rows of the fit; else None."""
-    if getattr(last, "_label_proba_", None) is None or len(y) != last._n_samples_:
+    wrong, label = getattr(last, "label_error_proba_", None), last.trained_.label
+    if wrong is None or label is None or len(y) != len(wrong):
         return None
-    wrong = last.label_error_proba_
     known = ~np.isnan(wrong)
-    X = dense(last._validated(X)[last.support_])
+    asked = last.prepared(X)
+    X = dense(asked.place.to_host(asked.X)[last.support_])
     same = np.array_equal(X, dense(last.support_vectors_))
-    same &= np.array_equal(last.classes_[last._label_[known]], y[known])
+    same &= np.array_equal(last.classes_[label[known]], y[known])
     return wrong > SUSPICIOUS if same else None

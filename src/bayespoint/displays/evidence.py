@@ -1,6 +1,7 @@
 """Picture of the evidence over kernel width and softness."""
 
 import warnings
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -8,9 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from bayespoint._support.checks import check_number, warn
-from bayespoint.displays.style import LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.displays.style import (
+    LABEL_SIZE,
+    TEXT_SIZE,
+    VERMILION,
+    label_axes,
+    new_axes,
+)
 from bayespoint.estimators.classifier import BayesPointClassifier
-from bayespoint.estimators.onion import OnionClassifier
 
 KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly")
 
@@ -71,7 +78,10 @@ class EvidenceDisplay:
     1.0
     """
 
-    def __init__(self, *, gammas, softnesses, log_evidence, converged=None):
+    def __init__(
+        self, *, gammas: ArrayLike, softnesses: ArrayLike, log_evidence: ArrayLike,
+        converged: ArrayLike | None = None,
+    ) -> None:  # fmt: skip
         self.gammas = _increasing("gammas", gammas)
         self.softnesses = _increasing("softnesses", softnesses)
         self.log_evidence = np.asarray(log_evidence, dtype=float)
@@ -98,11 +108,10 @@ class EvidenceDisplay:
             "log_evidence": float(self.log_evidence[self._place]),
         }
 
-    def plot(self, ax=None, *, cmap=COLOUR_MAP):
+    def plot(self, ax: Any = None, *, cmap: Any = COLOUR_MAP) -> Self:
         """Draw the map on `ax` (default: a new figure) with the colours `cmap`."""
         if ax is None:
-            plt = pyplot("EvidenceDisplay")
-            ax = plt.subplots(figsize=INCHES, layout="constrained")[1]
+            ax = new_axes("EvidenceDisplay", INCHES)
         ax.set_xscale("log")
         ax.set_yscale("log")
         top = self.best["log_evidence"]
@@ -125,21 +134,20 @@ class EvidenceDisplay:
             loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=TEXT_SIZE,
             borderpad=0.2, labelspacing=0.2,
         )  # fmt: skip
-        ax.set_xlabel("Kernel width (gamma)", fontsize=LABEL_SIZE)
-        ax.set_ylabel("Softness", fontsize=LABEL_SIZE)
+        label_axes(ax, "Kernel width (gamma)", "Softness")
         ax.tick_params(labelsize=TEXT_SIZE)
         self._draw_bar(ax, bottom)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _words(self):
+    def _words(self) -> str:
         """Name the best setting, and say if better ones may lie outside."""
         words = "best: gamma {gamma:.3g}, softness {softness:.3g}".format(**self.best)
         ends = zip(self._place, self.log_evidence.shape, strict=True)
         at_edge = any(n > 1 and place in (0, n - 1) for place, n in ends)
         return words + ("\n(at the edge: better ones may lie outside)" if at_edge else "")
 
-    def _draw_lines(self, ax, top, bottom):
+    def _draw_lines(self, ax: Any, top: float, bottom: float) -> None:
         self.contour_ = None
         low, high = self.log_evidence.min(), self.log_evidence.max()
         levels = [top - below for below in reversed(BELOW) if low < top - below < high]
@@ -154,7 +162,7 @@ class EvidenceDisplay:
         ax.clabel(self.contour_, fmt=names, fontsize=TEXT_SIZE)
         ax.plot([], [], color="black", linewidth=1.8, label="lines: nats below the best")
 
-    def _draw_bar(self, ax, bottom):
+    def _draw_bar(self, ax: Any, bottom: float) -> None:
         clipped = self.log_evidence.min() < bottom
         bar = ax.figure.colorbar(self.im_, ax=ax, extend="min" if clipped else "neither")
         words = "log evidence (nats)"
@@ -165,9 +173,10 @@ class EvidenceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, gammas=None, softnesses=None, sample_weight=None, ax=None,
-        **kwargs,
-    ):  # fmt: skip
+        cls, estimator: Any, X: Any, y: ArrayLike, *, gammas: ArrayLike | None = None,
+        softnesses: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        ax: Any = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Fit with expectation propagation for each setting, and draw the log evidence.
 
         All else is as in the estimator: kernel, bias, label noise. Each fit starts from the sites
@@ -221,8 +230,8 @@ class EvidenceDisplay:
         ).plot(ax, **kwargs)
 
 
-def _check_estimator(estimator):
-    if not isinstance(estimator, BayesPointClassifier) or isinstance(estimator, OnionClassifier):
+def _check_estimator(estimator: Any) -> None:
+    if not isinstance(estimator, BayesPointClassifier):
         raise ValueError(
             f"estimator must be a BayesPointClassifier, or a pipeline that ends in one; got "
             f"{type(estimator).__name__}."
@@ -235,11 +244,14 @@ def _check_estimator(estimator):
         )
 
 
-def _fit_all(clf, X, y, sample_weight, gammas, softnesses):
+def _fit_all(
+    clf: BayesPointClassifier, X: Any, y: ArrayLike, sample_weight: ArrayLike | None,
+    gammas: Array, softnesses: Array,
+) -> tuple[Array, Array]:  # fmt: skip
     """Log evidence and whether it converged, (gammas, softnesses) each."""
     values = np.empty((len(gammas), len(softnesses)))
     converged = np.empty(values.shape, dtype=bool)
-    told: dict = {}
+    told: dict[tuple[str, type[Warning]], None] = {}  # in order, once each
     columns = range(len(softnesses))
     for i, gamma in enumerate(gammas):
         # From large softness, where all is easy, to small and back: neighbours start neighbours.
@@ -269,7 +281,7 @@ def _fit_all(clf, X, y, sample_weight, gammas, softnesses):
     return values, converged
 
 
-def _numbers(name, values):
+def _numbers(name: str, values: ArrayLike) -> Array:
     """Array of numbers > 0, which have a place on a log axis."""
     values = np.atleast_1d(values)
     if values.ndim != 1 or not len(values):
@@ -279,18 +291,18 @@ def _numbers(name, values):
     return values.astype(float)
 
 
-def _sorted(name, values):
+def _sorted(name: str, values: ArrayLike) -> Array:
     return np.unique(_numbers(name, values))
 
 
-def _increasing(name, values):
+def _increasing(name: str, values: ArrayLike) -> Array:
     values = _numbers(name, values)
     if np.any(np.diff(values) <= 0):
         raise ValueError(f"{name} must increase; got {values}.")
     return values
 
 
-def _edges(values):
+def _edges(values: Array) -> Array:
     """Borders of cells around values, halfway on a log axis; a decade where there is one value."""
     logs = np.log10(values)
     middle = (logs[1:] + logs[:-1]) / 2

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
+from bayespoint._support.types import Array
+
 # Angle between two points of a curve, in radians: smooth at any size of the picture.
 STEP = np.radians(0.5)
 
@@ -10,12 +12,12 @@ STEP = np.radians(0.5)
 TINY = 1e-9
 
 
-def unit(vectors):
+def unit(vectors: Array) -> Array:
     """Vectors of length one, in the direction of those given."""
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def arc(begin, end):
+def arc(begin: Array, end: Array) -> Array:
     """Points of the shortest great-circle arc from one unit vector to another, both included."""
     angle = np.arctan2(np.linalg.norm(np.cross(begin, end)), begin @ end)
     if angle < TINY:
@@ -24,7 +26,7 @@ def arc(begin, end):
     return (np.sin(angle - turned) * begin + np.sin(turned) * end) / np.sin(angle)
 
 
-def bounding_walls(normals, inside):
+def bounding_walls(normals: Array, inside: Array) -> Array:
     """Walls that bound version space, in order around it.
 
     Parameters
@@ -49,12 +51,17 @@ def bounding_walls(normals, inside):
     raise ValueError("version space is narrower than rounding errors; use kind='trace'.")
 
 
-def corners(normals):
+def corners(normals: Array) -> Array:
     """Corners of version space, from the normals of the walls in order around it."""
     return unit(np.cross(normals, np.roll(normals, -1, axis=0)))
 
 
-def tangents(point, spread=None):
+def outline(ring: Array) -> Array:
+    """Points along the boundary of version space, from its corners in order around it."""
+    return np.concatenate([arc(*ends) for ends in zip(np.roll(ring, 1, axis=0), ring, strict=True)])
+
+
+def tangents(point: Array, spread: Array | None = None) -> Array:
     """Two unit vectors orthogonal to a unit ``point`` and to each other, right-handed with it.
 
     Along the first one the points ``spread``, if given, lie farthest apart.
@@ -78,19 +85,19 @@ class View:
         globe looks from far away.
     """
 
-    def __init__(self, frame, equal_area=True):
+    def __init__(self, frame: Array, equal_area: bool = True) -> None:
         self.frame = frame
         self.equal_area = equal_area
         self.radius = np.sqrt(2.0) if equal_area else 1.0
 
-    def project(self, points):
+    def project(self, points: Array) -> Array:
         """Positions in the picture, of shape (n, 2); NaN for points behind."""
         x, y, depth = (points @ self.frame.T).T
         depth = np.where(depth > -TINY, depth, np.nan)
         scale = np.sqrt(2 / (1 + depth)) if self.equal_area else 1 + 0 * depth
         return np.column_stack([x * scale, y * scale])
 
-    def lift(self, flat):
+    def lift(self, flat: Array) -> Array:
         """Points on the sphere at positions (..., 2) in the picture; NaN outside of its rim."""
         squared = np.sum(flat**2, axis=-1, keepdims=True)
         squared = np.where(squared <= self.radius**2, squared, np.nan)
@@ -98,7 +105,7 @@ class View:
         scale = np.sqrt((1 + depth) / 2) if self.equal_area else 1.0
         return np.concatenate([flat * scale, depth], axis=-1) @ self.frame
 
-    def great_circle(self, normal):
+    def great_circle(self, normal: Array) -> Array:
         """Positions along the half in front of the great circle orthogonal to ``normal``."""
         towards = self.frame[2]
         rim = np.cross(towards, normal)

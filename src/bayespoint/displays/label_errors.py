@@ -1,12 +1,22 @@
 """Picture of the training labels that are most likely wrong."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer
-from bayespoint.displays.style import LABEL_SIZE, SKY, TEXT_SIZE, VERMILION, pyplot
-from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.displays.style import (
+    LABEL_SIZE,
+    SKY,
+    TEXT_SIZE,
+    VERMILION,
+    check_lengths,
+    new_axes,
+)
+from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.rejection import unwrapped
 from bayespoint.space.posterior import dense
 
@@ -63,17 +73,17 @@ class LabelErrorDisplay:
     'row 0: given 8, rather 3'
     """
 
-    def __init__(self, *, rows, probability, given, likely, images=None):
+    def __init__(
+        self, *, rows: ArrayLike, probability: ArrayLike, given: ArrayLike, likely: ArrayLike,
+        images: ArrayLike | None = None,
+    ) -> None:  # fmt: skip
         self.rows = np.asarray(rows)
         self.probability = np.asarray(probability, dtype=float)
         self.given = np.asarray(given)
         self.likely = np.asarray(likely)
         self.images = None if images is None else np.asarray(images)
-        n = self.rows.size
-        for name in ("rows", "probability", "given", "likely"):
-            shape = getattr(self, name).shape
-            if not n or shape != (n,):
-                raise ValueError(f"{name} must hold one value a bar, shape ({n},); got {shape}.")
+        check_lengths(self, ("rows", "probability", "given", "likely"), "bar")
+        n = len(self.rows)
         if not np.all((self.probability >= 0) & (self.probability <= 1)):
             raise ValueError(f"probability must lie in [0, 1]; got {self.probability}.")
         if self.images is not None and (self.images.ndim != 3 or len(self.images) != n):
@@ -81,12 +91,12 @@ class LabelErrorDisplay:
                 f"images must have shape ({n}, height, width); got {self.images.shape}."
             )
 
-    def plot(self, ax=None, *, cmap="gray_r"):
+    def plot(self, ax: Any = None, *, cmap: Any = "gray_r") -> Self:
         """Draw the bars on `ax` (default: a new figure), and images with the colours `cmap`."""
         if ax is None:
             inches = BAR_INCHES[self.images is not None] * len(self.rows)
             size = (FRAME_INCHES[0], FRAME_INCHES[1] + inches)
-            ax = pyplot("LabelErrorDisplay").subplots(figsize=size, layout="constrained")[1]
+            ax = new_axes("LabelErrorDisplay", size)
         place = np.arange(len(self.rows))
         colours = np.where(self.likely != self.given, VERMILION, SKY)
         self.bars_ = ax.barh(place, 100 * self.probability, height=0.7, color=colours, zorder=2)
@@ -104,7 +114,10 @@ class LabelErrorDisplay:
         return self
 
     @classmethod
-    def from_estimator(cls, estimator, n=15, *, X=None, image_shape=None, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator: Any, n: int = 15, *, X: Any = None,
+        image_shape: tuple[int, int] | None = None, ax: Any = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw the most suspicious training labels of a fitted classifier.
 
         Parameters
@@ -131,33 +144,33 @@ class LabelErrorDisplay:
         if (X is None) != (image_shape is None):
             raise ValueError("give both X and image_shape, or neither for bars without images.")
         last = unwrapped(estimator)
-        proba = _label_proba(last)
+        label, proba = _labels(last)
         wrong = last.label_error_proba_
         # NaN are last; equal ones in the order of the rows.
         rows = np.argsort(-wrong, kind="stable")[: np.count_nonzero(~np.isnan(wrong))][:n]
         images = None if X is None else _images(X, image_shape, len(wrong), rows)
         return cls(
             rows=rows, probability=np.clip(wrong[rows], 0.0, 1.0),
-            given=last.classes_[last._label_[rows]],
+            given=last.classes_[label[rows]],
             likely=last.classes_[proba[rows].argmax(axis=1)], images=images,
         ).plot(ax, **kwargs)  # fmt: skip
 
 
-def _label_proba(last):
-    """Probability of each class at each training row; an error where there is none."""
-    if not isinstance(last, BayesPointClassifier):
+def _labels(last: Any) -> tuple[Array, Array]:
+    """Class and probability of each class at each training row; an error where there is none."""
+    if not isinstance(last, KernelClassifier):
         raise ValueError(f"estimator must be a BayesPointClassifier; got {type(last).__name__}.")
-    proba = getattr(last, "_label_proba_", None)
-    if proba is None:
+    trained = last.trained_
+    if trained.label is None or trained.label_proba is None:
         raise ValueError(
-            f"estimator was fitted with inference={last.inference_!r}, which does not tell how "
-            f"probable it is that labels are wrong; fit a BayesPointClassifier with "
+            f"estimator was fitted with inference={last.settings_.inference!r}, which does not "
+            f"tell how probable it is that labels are wrong; fit a BayesPointClassifier with "
             f"label_noise > 0, or with inference='billiard'."
         )
-    return proba
+    return trained.label, trained.label_proba
 
 
-def _images(X, image_shape, n_samples, rows):
+def _images(X: Any, image_shape: Any, n_samples: int, rows: Array) -> Array:
     """Rows of X as images."""
     shape = tuple(np.atleast_1d(image_shape).tolist())
     if len(shape) != 2:
@@ -177,7 +190,7 @@ def _images(X, image_shape, n_samples, rows):
     return dense(X[rows]).reshape(len(rows), *shape)
 
 
-def _draw_images(ax, images, cmap):
+def _draw_images(ax: Any, images: Array, cmap: Any) -> list[Any]:
     """Draw the images between texts and bars, all of one size and one range of grey."""
     from matplotlib.colors import Normalize
     from matplotlib.offsetbox import AnnotationBbox, OffsetImage
@@ -198,11 +211,11 @@ def _draw_images(ax, images, cmap):
     return boxes
 
 
-def _words(row, given, likely):
+def _words(row: int, given: Any, likely: Any) -> str:
     return f"row {row}: given {given}" + (f", rather {likely}" if likely != given else "")
 
 
-def _draw_legend(ax, colours):
+def _draw_legend(ax: Any, colours: Array) -> None:
     """Explain the colours where there are two, above the bars."""
     from matplotlib.patches import Patch
 

@@ -1,9 +1,18 @@
 """Picture of the errors of every shell of an onion."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.displays.style import LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.displays.style import (
+    TEXT_SIZE,
+    VERMILION,
+    label_axes,
+    new_axes,
+)
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import unwrapped
 from bayespoint.inference.onion import Onion
@@ -56,7 +65,10 @@ class OnionDisplay:
     'Training errors allowed, class 1'
     """
 
-    def __init__(self, *, errors, chosen=None, name="Errors", classes=(-1, 1)):
+    def __init__(
+        self, *, errors: ArrayLike, chosen: tuple[int, int] | None = None, name: str = "Errors",
+        classes: Sequence[Any] = (-1, 1),
+    ) -> None:  # fmt: skip
         self.errors = np.asarray(errors, dtype=float)
         if self.errors.ndim != 3 or self.errors.shape[2] != 2:
             raise ValueError(
@@ -66,7 +78,7 @@ class OnionDisplay:
         self.name = name
         self.classes = classes
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the table on `ax` (default: a new figure)."""
         rows, columns = self.errors.shape[:2]
         if ax is None:
@@ -74,8 +86,7 @@ class OnionDisplay:
                 FRAME_INCHES[0] + CELL_INCHES[0] * columns,
                 FRAME_INCHES[1] + CELL_INCHES[1] * rows,
             )
-            plt = pyplot("OnionDisplay")
-            ax = plt.subplots(figsize=size, layout="constrained")[1]
+            ax = new_axes("OnionDisplay", size)
         total = self.errors.sum(axis=2)
         self.image_ = ax.imshow(total, cmap=COLOUR_MAP, aspect="auto")
         low, high = self.image_.get_clim()
@@ -87,12 +98,12 @@ class OnionDisplay:
                 fontsize=TEXT_SIZE, color="white" if dark else "black",
             )  # fmt: skip
         if self.chosen is not None:
-            self._frame(ax)
+            self._frame(ax, *self.chosen)
         ax.set_xticks(range(columns))
         ax.set_yticks(range(rows))
         ax.tick_params(labelsize=TEXT_SIZE)
-        ax.set_xlabel(f"Training errors allowed, class {self.classes[1]}", fontsize=LABEL_SIZE)
-        ax.set_ylabel(f"Training errors allowed, class {self.classes[0]}", fontsize=LABEL_SIZE)
+        label_axes(ax, f"Training errors allowed, class {self.classes[1]}",
+                   f"Training errors allowed, class {self.classes[0]}")  # fmt: skip
         bar = ax.figure.colorbar(self.image_, ax=ax)
         bar.set_label(
             f"{self.name}\n(in brackets: class {self.classes[0]}, class {self.classes[1]})",
@@ -103,15 +114,16 @@ class OnionDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _frame(self, ax):
+    def _frame(self, ax: Any, row: int, column: int) -> None:
         from matplotlib.patches import Rectangle
 
-        row, column = self.chosen
         corner = (column - 0.46, row - 0.46)
         ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=VERMILION, linewidth=3))
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, y=None, *, ax=None):
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None
+    ) -> Self:
         """Draw the errors of every shell of a fitted classifier.
 
         Parameters
@@ -141,7 +153,7 @@ class OnionDisplay:
         ).plot(ax)  # fmt: skip
 
     @classmethod
-    def from_onion(cls, onion, cross=None, y=None, *, ax=None):
+    def from_onion(cls, onion: Onion, cross: Any = None, y: Any = None, *, ax: Any = None) -> Self:
         """Draw the errors of every shell of an `Onion`.
 
         Parameters
@@ -169,7 +181,7 @@ class OnionDisplay:
         return cls(errors=errors, chosen=chosen, name="Leave-one-out errors").plot(ax)
 
 
-def _words(errors):
+def _words(errors: Array) -> str:
     """Total and its split, as in the paper."""
     if np.any(np.isnan(errors)):
         return "–"

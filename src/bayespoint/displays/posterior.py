@@ -1,8 +1,11 @@
 """Pictures of a posterior: on the sphere where it has three dimensions, else chain by chain."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from bayespoint._support.checks import check_number
+from bayespoint._support.types import Array, ArrayLike
 from bayespoint.displays.sphere import Sphere, draw_sphere
 from bayespoint.displays.style import pyplot
 from bayespoint.displays.trace import draw_trace, inches, lanes, summaries
@@ -74,7 +77,7 @@ class PosteriorDisplay:
     ['Smallest margin', 'Output at point 0']
     """
 
-    def __init__(self, *, posterior, kind="auto", summary=None):
+    def __init__(self, *, posterior: Posterior, kind: str = "auto", summary: Any = None) -> None:
         if kind not in ("auto", "sphere", "trace"):
             raise ValueError(f"kind must be 'auto', 'sphere' or 'trace'; got {kind!r}.")
         if posterior.outputs is None:
@@ -91,7 +94,9 @@ class PosteriorDisplay:
         self.kind = kind
         self.summary = summary
 
-    def plot(self, ax=None, *, n_path=30, n_dots=1000, legend=True):
+    def plot(
+        self, ax: Any = None, *, n_path: int = 30, n_dots: int = 1000, legend: bool = True
+    ) -> Self:
         """Draw the picture.
 
         Parameters
@@ -125,15 +130,16 @@ class PosteriorDisplay:
         artists = draw_sphere(
             self._sphere, ax, n_path=int(n_path), n_dots=int(n_dots), legend=legend
         )
-        for name, artist in artists.items():
-            setattr(self, name, artist)
+        self.region_, self.bounding_walls_, self.walls_ = artists.surface
+        self.path_, self.draws_ = artists.path, artists.draws
+        self.bayes_points_, self.globe_ = artists.bayes_points, artists.globe
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _plot_trace(self, ax):
+    def _plot_trace(self, ax: Any) -> Self:
         shown = summaries(self.posterior, self.summary)
         if ax is None:
-            height = inches(len(lanes(shown[0][1])[0]))
+            height = inches(len(lanes(shown[0].values)[0]))
             figure = pyplot("PosteriorDisplay").figure(
                 figsize=(12, height * len(shown)), layout="constrained"
             )
@@ -149,7 +155,7 @@ class PosteriorDisplay:
         self.lines_, self.bars_ = map(list, zip(*pairs, strict=True))
         return self
 
-    def project(self, outputs):
+    def project(self, outputs: ArrayLike) -> Array:
         """Positions of further classifiers in the picture of the sphere.
 
         Parameters
@@ -167,7 +173,10 @@ class PosteriorDisplay:
         return self._sphere.project(self.posterior.coordinates(outputs))
 
     @classmethod
-    def from_posterior(cls, post, *, kind="auto", summary=None, ax=None, **kwargs):
+    def from_posterior(
+        cls, post: Posterior, *, kind: str = "auto", summary: Any = None, ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw a posterior.
 
         Parameters
@@ -192,7 +201,7 @@ class PosteriorDisplay:
         return cls(posterior=post, kind=kind, summary=summary).plot(ax, **kwargs)
 
 
-def _check_sphere(post, summary):
+def _check_sphere(post: Posterior, summary: Any) -> None:
     rank = post.rank
     if rank is None or post.space is None:
         raise ValueError(

@@ -1,9 +1,18 @@
 """Picture of what is left of the error when doubtful cases are rejected."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint.displays.style import COLOURS, DASHES, LABEL_SIZE, TEXT_SIZE, pyplot
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.displays.style import (
+    COLOURS,
+    DASHES,
+    TEXT_SIZE,
+    label_axes,
+    new_axes,
+)
 from bayespoint.estimators.rejection import (
     RejectingClassifier,
     aurc,
@@ -49,19 +58,21 @@ class RiskCoverageDisplay:
     'Coverage (share of cases decided)'
     """
 
-    def __init__(self, *, coverage, risk, aurc=None, name=None):
+    def __init__(
+        self, *, coverage: Array, risk: Array, aurc: float | None = None, name: str | None = None
+    ) -> None:
         self.coverage = coverage
         self.risk = risk
         self.aurc = aurc
         self.name = name
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the curve on `ax` (default: a new figure); `kwargs` go to matplotlib's ``plot``.
 
         Further curves on the same axes get their own colour and dashes.
         """
         if ax is None:
-            ax = pyplot("RiskCoverageDisplay").subplots(layout="constrained")[1]
+            ax = new_axes("RiskCoverageDisplay")
         name = self.name if name is None else name
         area = None if self.aurc is None else f"AURC = {self.aurc:.2%}"
         label = f"{name} ({area})" if name and area else name or area
@@ -76,14 +87,16 @@ class RiskCoverageDisplay:
         # The first group's risk holds from coverage 0 on, as in the definition of the area.
         coverage, risk = np.append(0.0, self.coverage), np.append(self.risk[0], self.risk)
         (self.line_,) = ax.plot(coverage, risk, **(style | kwargs))
-        _label_axes(ax)
+        _scale_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, confidence=None, sample_weight=None, ax=None, name=None, **kwargs
-    ):
+        cls, estimator: Any, X: Any, y: ArrayLike, *, confidence: Any = None,
+        sample_weight: ArrayLike | None = None, ax: Any = None, name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw the curve of a fitted classifier on the data given.
 
         Parameters
@@ -123,8 +136,10 @@ class RiskCoverageDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, y_pred, confidence, *, sample_weight=None, ax=None, name=None, **kwargs
-    ):
+        cls, y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *,
+        sample_weight: ArrayLike | None = None, ax: Any = None, name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw the curve of predictions and their confidences.
 
         Parameters
@@ -145,10 +160,9 @@ class RiskCoverageDisplay:
         return cls(coverage=coverage, risk=risk, aurc=area, name=name).plot(ax, **kwargs)
 
 
-def _label_axes(ax):
+def _scale_axes(ax: Any) -> None:
     """Percent on both axes, in sizes that stay readable when the picture is halved."""
-    ax.set_xlabel("Coverage (share of cases decided)", fontsize=LABEL_SIZE)
-    ax.set_ylabel("Risk (error among decided cases)", fontsize=LABEL_SIZE)
+    label_axes(ax, "Coverage (share of cases decided)", "Risk (error among decided cases)")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(_percent)
     ax.tick_params(labelsize=TEXT_SIZE)
@@ -159,5 +173,5 @@ def _label_axes(ax):
         ax.legend(fontsize=TEXT_SIZE)
 
 
-def _percent(share, _position):
+def _percent(share: float, _position: int) -> str:
     return f"{100 * share:g}%"

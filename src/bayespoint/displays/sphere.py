@@ -1,9 +1,13 @@
 """A posterior over three dimensions, drawn on the sphere (after JMLR figure 6, KGS figure 1)."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from bayespoint.displays.geometry import View, arc, bounding_walls, corners, tangents, unit
-from bayespoint.displays.style import BLUE, LABEL_SIZE, SKY, TEXT_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.geometry import View, arc, bounding_walls, corners, outline, tangents, unit
+from bayespoint.displays.style import BESIDE, BLUE, LABEL_SIZE, SKY, TEXT_SIZE, VERMILION
+from bayespoint.space.posterior import Posterior
 
 # Version space takes up this share of the width; in a square, a disc leaves room for the globe.
 SHARE_OF_WIDTH = 0.74
@@ -34,7 +38,7 @@ MANY = 40
 # Front to back.
 MARKS, DOTS, PATH, EDGES, WALLS, REGION = 6, 5, 4, 3, 2, 1
 
-BAYES_POINTS = {
+BAYES_POINTS: dict[str, dict[str, Any]] = {
     "kicks": {"marker": "D", "markersize": 15, "markerfacecolor": "white", "markeredgewidth": 2.2},
     "draws": {"marker": "+", "markersize": 14, "markeredgewidth": 2.6},
 }
@@ -62,7 +66,7 @@ class Sphere:
         Closed boundary of version space; None with label noise.
     """
 
-    def __init__(self, post):
+    def __init__(self, post: Posterior) -> None:
         space = post.space
         noise = np.broadcast_to(np.asarray(post.label_noise, dtype=np.float64), len(space))
         with np.errstate(divide="ignore"):
@@ -77,29 +81,28 @@ class Sphere:
         self.path = np.zeros((0, 3))
         if len(post.info.get("path", ())):
             self.path = unit(post.coordinates(post.info["path"]))
-        self.bounding, self.outline = np.zeros(0, dtype=np.int64), None
+        self.bounding = np.zeros(0, dtype=np.int64)
+        self.outline: Array | None = None
         if not np.any(noise):
             self.bounding = bounding_walls(self.normals, unit(self.draws.mean(axis=0)))
-            ring = corners(self.normals[self.bounding])
-            edges = zip(ring, np.roll(ring, -1, axis=0), strict=True)
-            self.outline = np.concatenate([arc(*edge) for edge in edges])
+            self.outline = outline(corners(self.normals[self.bounding]))
         # The mean of the draws is inside version space always; kicks may miss a narrow one.
         front = self.bayes_points["draws"]
         self.frame = np.vstack([tangents(front, self.draws), front])
         self.view = View(self.frame)
 
-    def project(self, points):
+    def project(self, points: Array) -> Array:
         """Positions in the picture of vectors of any length."""
         return self.view.project(unit(points))
 
-    def density(self, points):
+    def density(self, points: Array) -> Array:
         """Posterior density at points (..., 3), as a share of the largest among them."""
         right = points @ self.normals.T > 0
         logs = np.where(right, self._log_right, self._log_wrong).sum(axis=-1)
         logs[np.isnan(points[..., 0])] = -np.inf
         return np.exp(logs - logs.max())
 
-    def way(self, n_path):
+    def way(self, n_path: int) -> Array:
         """Points along the path from wall to wall, (n, 3), NaN where it is not known.
 
         A wall is not met twice in a row: there the direction was refreshed in between.
@@ -113,7 +116,7 @@ class Sphere:
             parts.append(gap if unknown else arc(path[k - 1], path[k])[1:])
         return np.concatenate(parts)
 
-    def box(self):
+    def box(self) -> tuple[Array, bool]:
         """Lower left and upper right corner of the picture, and whether it shows only a part."""
         if self.outline is not None:
             flat = self.view.project(self.outline)
@@ -128,27 +131,47 @@ class Sphere:
         return 1.02 * self.view.radius * np.array([[-1.0, -1.0], [1.0, 1.0]]), False
 
 
-def draw_sphere(sphere, ax, *, n_path, n_dots, legend):
-    """Draw on ``ax``; return the artists, by name."""
+class Surface(NamedTuple):
+    """What is drawn of the sphere itself."""
+
+    region: Any
+    bounding_walls: Any
+    walls: Any
+
+
+class Artists(NamedTuple):
+    """What is drawn of a posterior."""
+
+    surface: Surface
+    path: Any
+    draws: Any
+    bayes_points: dict[str, Any]
+    globe: Any
+
+
+def draw_sphere(sphere: Sphere, ax: Any, *, n_path: int, n_dots: int, legend: bool) -> Artists:
+    """Draw on ``ax``; return the artists."""
     box, zoomed = sphere.box()
     ax.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])
-    artists = _draw_surface(sphere, ax, sphere.view, box)
-    artists["path_"] = _draw_path(sphere, ax, box, n_path)
-    artists["draws_"] = _draw_dots(sphere, ax, n_dots)
-    artists["bayes_points_"] = _draw_bayes_points(sphere, ax, box)
+    artists = Artists(
+        _draw_surface(sphere, ax, sphere.view, box), _draw_path(sphere, ax, box, n_path),
+        _draw_dots(sphere, ax, n_dots), _draw_bayes_points(sphere, ax, box),
+        _draw_globe(sphere, ax, box) if zoomed else None,
+    )  # fmt: skip
     _draw_scale(ax, box)
-    artists["globe_"] = _draw_globe(sphere, ax, box) if zoomed else None
     ax.set_frame_on(zoomed)
     m, n_edges = len(sphere.normals), len(sphere.bounding)
     noisy = f"Posterior of {m} noisy labels"
     ax.set_title(f"Version space: {n_edges} of {m} walls bound it" if n_edges else noisy,
                  fontsize=LABEL_SIZE)  # fmt: skip
     if legend:
-        _draw_legend(ax, artists["draws_"])
+        _draw_legend(ax, artists.draws)
     return artists
 
 
-def _draw_surface(sphere, ax, view, box, thickness=1.0):
+def _draw_surface(
+    sphere: Sphere, ax: Any, view: View, box: Array, thickness: float = 1.0
+) -> Surface:
     """Version space or posterior density, the walls, and the rim of the half sphere."""
     from matplotlib.collections import LineCollection
     from matplotlib.patches import Circle
@@ -171,14 +194,14 @@ def _draw_surface(sphere, ax, view, box, thickness=1.0):
     for collection in (bounding, walls):
         if len(collection.get_segments()):
             ax.add_collection(collection, autolim=False)
-    return {"region_": region, "bounding_walls_": bounding, "walls_": walls}
+    return Surface(region, bounding, walls)
 
 
-def _draw_region(sphere, ax, view, box):
-    outline = np.full((1, 2), np.nan) if sphere.outline is None else view.project(sphere.outline)
-    if np.all(np.isfinite(outline)):  # and not partly behind
+def _draw_region(sphere: Sphere, ax: Any, view: View, box: Array) -> Any:
+    edge = np.full((1, 2), np.nan) if sphere.outline is None else view.project(sphere.outline)
+    if np.all(np.isfinite(edge)):  # and not partly behind
         return ax.fill(
-            *outline.T, color=SKY, alpha=0.4, linewidth=0, zorder=REGION,
+            *edge.T, color=SKY, alpha=0.4, linewidth=0, zorder=REGION,
             label="version space",
         )[0]  # fmt: skip
     from matplotlib.colors import to_rgb
@@ -194,7 +217,7 @@ def _draw_region(sphere, ax, view, box):
     return ax.imshow(shade, extent=(*box[:, 0], *box[:, 1]), origin="lower", zorder=REGION)
 
 
-def _draw_path(sphere, ax, box, n_path):
+def _draw_path(sphere: Sphere, ax: Any, box: Array, n_path: int) -> Any:
     if not n_path or len(sphere.path) < 2:
         return None
     flat = sphere.view.project(sphere.way(n_path))
@@ -204,7 +227,7 @@ def _draw_path(sphere, ax, box, n_path):
     )[0]  # fmt: skip
 
 
-def _draw_dots(sphere, ax, n_dots):
+def _draw_dots(sphere: Sphere, ax: Any, n_dots: int) -> Any:
     if not n_dots:
         return None
     n_draws = len(sphere.draws)
@@ -218,7 +241,7 @@ def _draw_dots(sphere, ax, n_dots):
     )[0]  # fmt: skip
 
 
-def _draw_bayes_points(sphere, ax, box):
+def _draw_bayes_points(sphere: Sphere, ax: Any, box: Array) -> dict[str, Any]:
     marks = {}
     for source, point in sphere.bayes_points.items():
         flat = sphere.view.project(point[None])
@@ -229,13 +252,13 @@ def _draw_bayes_points(sphere, ax, box):
     return marks
 
 
-def _note(flat, box):
+def _note(flat: Array, box: Array) -> str:
     """What the legend says about things that do not show."""
     seen = np.any(np.all((flat > box[0]) & (flat < box[1]), axis=1))
     return "" if seen else ",\nout of view"
 
 
-def _draw_scale(ax, box):
+def _draw_scale(ax: Any, box: Array) -> None:
     from matplotlib.patheffects import withStroke
 
     width = box[1, 0] - box[0, 0]
@@ -249,7 +272,7 @@ def _draw_scale(ax, box):
             fontsize=TEXT_SIZE, zorder=MARKS, path_effects=halo)  # fmt: skip
 
 
-def _draw_globe(sphere, ax, box):
+def _draw_globe(sphere: Sphere, ax: Any, box: Array) -> Any:
     """Where on the sphere the picture is, in the corner that is farthest from what it shows."""
     from matplotlib.patches import Circle
 
@@ -271,11 +294,8 @@ def _draw_globe(sphere, ax, box):
     return globe
 
 
-def _draw_legend(ax, dots):
+def _draw_legend(ax: Any, dots: Any) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    legend = ax.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0,
-        frameon=False, fontsize=TEXT_SIZE, labelspacing=0.8,
-    )  # fmt: skip
+    legend = ax.legend(handles, labels, **BESIDE)
     if dots is not None:  # dots are too small to show their colour
         legend.legend_handles[handles.index(dots)].set_markersize(8)

@@ -1,5 +1,8 @@
 """What all pictures share: colours, sizes, and matplotlib, imported when something is drawn."""
 
+from collections.abc import Sequence
+from typing import Any
+
 # Okabe and Ito's colours, told apart with any colour vision; dashes tell curves apart in grey.
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
@@ -10,8 +13,14 @@ DASHES = ("-", "--", "-.", ":")
 LABEL_SIZE = 14
 TEXT_SIZE = 13
 
+# Of a legend to the right of its axes.
+BESIDE: dict[str, Any] = {
+    "loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0, "frameon": False,
+    "fontsize": TEXT_SIZE, "labelspacing": 0.8,
+}  # fmt: skip
 
-def pyplot(name):
+
+def pyplot(name: str) -> Any:
     """Return matplotlib's pyplot for the display ``name``."""
     try:
         import matplotlib.pyplot as plt
@@ -20,3 +29,23 @@ def pyplot(name):
             f"{name} needs matplotlib; run: pip install 'bayespoint[plot]'"
         ) from error
     return plt
+
+
+def new_axes(name: str, size: tuple[float, float] | None = None) -> Any:
+    """Return the axes of a new figure for the display ``name``, so many inches wide and high."""
+    return pyplot(name).subplots(figsize=size, layout="constrained")[1]
+
+
+def label_axes(ax: Any, xlabel: str, ylabel: str) -> None:
+    """Say what the axes show."""
+    ax.set_xlabel(xlabel, fontsize=LABEL_SIZE)
+    ax.set_ylabel(ylabel, fontsize=LABEL_SIZE)
+
+
+def check_lengths(display: Any, names: Sequence[str], what: str) -> None:
+    """Refuse arrays of a display that do not hold one value each for the same, and some, things."""
+    n = getattr(display, names[0]).size
+    for name in names:
+        shape = getattr(display, name).shape
+        if not n or shape != (n,):
+            raise ValueError(f"{name} must hold one value a {what}, shape ({n},); got {shape}.")

@@ -1,10 +1,14 @@
 """Draws of scalar summaries, chain by chain: their course, and histograms of their ranks."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.stats import hypergeom
 
 from bayespoint._support import diagnostics
+from bayespoint._support.types import Array
 from bayespoint.displays.style import COLOURS, LABEL_SIZE, TEXT_SIZE
+from bayespoint.space.posterior import Posterior
 
 # Bars of a rank histogram: at most so many, each with at least so many draws expected in it.
 MAX_BARS = 20
@@ -30,8 +34,15 @@ FEW = 4
 LANE_INCHES = (0.9, 0.6)
 
 
-def summaries(post, summary=None):
-    """Scalar summaries of draws, each a label and values of shape (n_chains, n_draws).
+class Summary(NamedTuple):
+    """A number of each draw, and what it is."""
+
+    label: str
+    values: Array  # (n_chains, n_draws)
+
+
+def summaries(post: Posterior, summary: Any = None) -> list[Summary]:
+    """Scalar summaries of draws.
 
     Parameters
     ----------
@@ -43,8 +54,8 @@ def summaries(post, summary=None):
         noisy = post.space is not None and np.any(np.asarray(post.label_noise) > 0)
         ess = None if noisy else post.ess()
         if ess is not None and not np.all(np.isnan(ess)):
-            label, values = _one(post, int(np.nanargmin(ess)))
-            return [(f"{label}\n(lowest ESS)", values)]
+            lowest = _one(post, int(np.nanargmin(ess)))
+            return [lowest._replace(label=f"{lowest.label}\n(lowest ESS)")]
         summary = "errors" if noisy else 0
     several = isinstance(summary, list | tuple)
     if several and not summary:
@@ -52,7 +63,7 @@ def summaries(post, summary=None):
     return [_one(post, name) for name in (summary if several else [summary])]
 
 
-def _one(post, name):
+def _one(post: Posterior, name: Any) -> Summary:
     n_points = post.outputs.shape[1]
     outputs = post.outputs.reshape(post.n_chains, -1, n_points)
     if isinstance(name, int | np.integer) and not isinstance(name, bool):
@@ -61,7 +72,7 @@ def _one(post, name):
                 f"summary must be a number of a training point, from 0 to {n_points - 1}; "
                 f"got {name}."
             )
-        return f"Output at point {post.points[name]}", outputs[:, :, name]
+        return Summary(f"Output at point {post.points[name]}", outputs[:, :, name])
     if not isinstance(name, str) or name not in ("errors", "margin"):
         raise ValueError(
             f"summary must be 'errors', 'margin', the number of a training point or a list of "
@@ -71,11 +82,11 @@ def _one(post, name):
         raise ValueError(f"summary={name!r} needs labels, and this posterior has no version space.")
     margins = post.space.y * outputs
     if name == "errors":
-        return "Training errors", np.count_nonzero(margins < 0, axis=2)
-    return "Smallest margin", margins.min(axis=2)
+        return Summary("Training errors", np.count_nonzero(margins < 0, axis=2))
+    return Summary("Smallest margin", margins.min(axis=2))
 
 
-def lanes(values):
+def lanes(values: Array) -> tuple[list[str], Array]:
     """Names and draws of what is compared: the chains, or the halves of a single one."""
     if len(values) > 1 or values.shape[1] < 2:
         return [f"chain {number}" for number in range(1, len(values) + 1)], values
@@ -83,7 +94,7 @@ def lanes(values):
     return ["first half", "last half"], np.vstack([values[:, :half], values[:, -half:]])
 
 
-def thinning(values):
+def thinning(values: Array) -> int:
     """Every how many draws a chain is as good as independent."""
     n_draws = values.shape[1]
     ess = np.mean([diagnostics.ess(chain[None]) for chain in values])
@@ -92,12 +103,12 @@ def thinning(values):
     return max(1, min(round(n_draws / ess), n_draws // LEAST_RANKED))
 
 
-def inches(n_lanes):
+def inches(n_lanes: int) -> float:
     """Height of a pair of panels."""
     return 1.6 + LANE_INCHES[n_lanes > FEW] * n_lanes
 
 
-def rank_histograms(values):
+def rank_histograms(values: Array) -> tuple[Array, Array]:
     """Ranks of draws among the draws of all chains, counted in bars of equal width.
 
     Parameters
@@ -122,7 +133,7 @@ def rank_histograms(values):
     return counts, np.array([expected.ppf(tail), expected.isf(tail)])
 
 
-def draw_trace(axes, label, values):
+def draw_trace(axes: Any, label: str, values: Array) -> tuple[list[Any], list[Any]]:
     """Draw one summary on a pair of axes; return lines and bars, one of each a lane."""
     left, right = axes
     names, rows = lanes(values)
@@ -141,7 +152,7 @@ def draw_trace(axes, label, values):
     return lines, bars
 
 
-def diagnosis(values):
+def diagnosis(values: Array) -> str:
     """R-hat and effective sample size, in words."""
     rhat, ess = diagnostics.rhat(values), diagnostics.ess(values)
     words = [] if np.isnan(rhat) else [f"R-hat {rhat:.2f}"]
@@ -149,14 +160,14 @@ def diagnosis(values):
     return ", ".join(words)
 
 
-def _draw_course(ax, rows):
+def _draw_course(ax: Any, rows: Array) -> list[Any]:
     """Draw each chain in a lane of height one below the last, with its moving mean."""
     from matplotlib.ticker import MaxNLocator
 
     low, n_draws = rows.min(), rows.shape[1]
     span = np.ptp(rows) or 1
 
-    def height(value):
+    def height(value: Any) -> Any:
         return FILLED * (value - low) / span
 
     draw = np.arange(1, n_draws + 1)
@@ -178,7 +189,7 @@ def _draw_course(ax, rows):
     return lines
 
 
-def _draw_ranks(ax, rows):
+def _draw_ranks(ax: Any, rows: Array) -> list[Any]:
     every = thinning(rows)
     counts, band = rank_histograms(rows[:, ::every])
     n_ranks, n_bars = counts.sum(), counts.shape[1]
@@ -201,5 +212,5 @@ def _draw_ranks(ax, rows):
     return bars
 
 
-def _colour(k):
+def _colour(k: int) -> str:
     return COLOURS[k % len(COLOURS)]

@@ -1,41 +1,35 @@
-"""BayesPointClassifier: validate, compute rows, infer, decide."""
+"""BayesPointClassifier: validate, settle, problem, infer, predictor, link."""
 
-from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.budget import Budget
-from bayespoint._support.checks import check_number, entropy_of, shown_places
-from bayespoint._support.devices import naming_remedies
+from bayespoint._support.checks import entropy_of
+from bayespoint._support.devices import MOST_LABEL_POINTS
 from bayespoint._support.threads import open_threads
-from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
-from bayespoint.estimators.compression import compress_machines
-from bayespoint.estimators.label_errors import class_probabilities, gaussian_votes, sampled_votes
-from bayespoint.estimators.parameters import (
-    by_evidence,
-    check_parameters,
-    check_weights,
-    log_class_weights,
+from bayespoint._support.types import Array, Seed
+from bayespoint.estimators.base import KernelClassifier, Trained
+from bayespoint.estimators.calibration import (
+    LINK_POINTS,
+    LinkWork,
+    link_beside,
+    link_steepness,
 )
-from bayespoint.estimators.placement import PlacementMixin
-from bayespoint.estimators.prediction import PredictionMixin
-from bayespoint.estimators.settling import VOTING, SettlingMixin
-from bayespoint.inference.ep.posterior import closed_form
-from bayespoint.inference.methods import HELD_OUT_DRAWS, METHODS, Problem
-from bayespoint.space.decisions import fit_link, fit_steepness, label_odds
-from bayespoint.space.factor import factorise
-from bayespoint.space.inputs import check_gram, warn_about_scales
-from bayespoint.space.kernels import Kernel, Points
-from bayespoint.space.merging import contested, contradictions, encoded, merge_duplicates
-from bayespoint.space.posterior import Posterior, dense
-from bayespoint.space.rows import GramRows, apply_kernel
-from bayespoint.space.version_space import EmptyVersionSpaceError
+from bayespoint.estimators.compression import compressed
+from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.making import draws_of, label_probabilities, predictor_of
+from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
+from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, VotePredictor
+from bayespoint.estimators.settings import Settings, choose_method, problem_of, settle
+from bayespoint.inference.draws import Draws, Gaussian, Plan
+from bayespoint.inference.engines import place_of
+from bayespoint.inference.methods import METHODS
 
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
@@ -49,15 +43,11 @@ DRAW_SETTINGS = (
 # What else must not have changed, as messages call it.
 SAME_DATA = "X, y or sample_weight"
 
-
-# On a GPU, label_error_proba_ is left out above so many points, unless votes need the inverse of
-# the Gram matrix anyway.
-DEVICE_LABEL_POINTS = 10_000
+# What takes less memory than a fit that has none.
+FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
 
 
-class BayesPointClassifier(
-    SettlingMixin, PredictionMixin, PlacementMixin, ClassifierMixin, BaseEstimator
-):
+class BayesPointClassifier(KernelClassifier):
     """Kernel classifier that averages over many classifiers consistent with the data.
 
     Parameters
@@ -157,8 +147,8 @@ class BayesPointClassifier(
         Values used.
     label_noise_ : float or ndarray of shape (n_classes,)
         Rates used.
-    inference_, inference_reason_ : str
-        Method used, and why.
+    inference_, inference_reason_, decision_ : str
+        Method used, why, and how it decides.
     n_draws_ : int
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
@@ -177,6 +167,10 @@ class BayesPointClassifier(
         With EP: approximate logarithm of the probability of the labels, summed over the machines.
         Larger for settings that fit better. With "evidence" and another method: that of the points
         that settings were chosen with.
+    predictor_ : Predictor
+        What decides: kernel, support points, coefficients and link.
+    settings_, draws_, trained_
+        What the fit chose, what it drew, and what it remembers of its training rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has string column names.
@@ -216,16 +210,15 @@ class BayesPointClassifier(
     (1, 3)
     """
 
-    _settings_: dict  # that the draws were made with
-    _merges = True  # equal points with equal labels are one wall
-
     def __init__(
-        self, kernel="rbf", *, gamma="held-out", degree=3, coef0=1.0, normalize_kernel=True,
-        bias="auto", inference="auto", n_draws=100, softness="held-out", label_noise=0.0,
-        decision="auto",
-        class_weight=None, cache_size=2000, max_time=None, tol=1e-3, warm_start=False,
-        device="cpu", n_jobs=None, random_state=None, verbose=0,
-    ):  # fmt: skip
+        self, kernel: Any = "rbf", *, gamma: Any = "held-out", degree: int = 3,
+        coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
+        inference: str = "auto", n_draws: int = 100, softness: Any = "held-out",
+        label_noise: Any = 0.0, decision: str = "auto", class_weight: Any = None,
+        cache_size: float = 2000, max_time: float | None = None, tol: float = 1e-3,
+        warm_start: bool = False, device: str = "cpu", n_jobs: int | None = None,
+        random_state: Seed = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -249,7 +242,7 @@ class BayesPointClassifier(
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesPointClassifier":
         """Draw classifiers that agree with the training data and average them.
 
         Parameters
@@ -265,291 +258,158 @@ class BayesPointClassifier(
         -------
         self : BayesPointClassifier
         """
+        parameters = self.checked_parameters()
+        place = self._place()
         # Work on a copy: a fit that fails or is refused leaves the model that was there.
         fitted = copy(self)
-        less = "Free some, pass float32 or fewer points, use inference='perceptron'"
-        with naming_remedies(self.device, less):
-            interrupted = fitted._fit(X, y, sample_weight)
+        with place.computing(FIT_LESS):
+            interrupted = fitted._fit(parameters, place, X, y, sample_weight)
         self.__dict__.clear()
         self.__dict__.update(fitted.__dict__)
         if interrupted:
             raise KeyboardInterrupt
         return self
 
-    def _fit(self, X, y, sample_weight):
+    def checked_parameters(self) -> Parameters:
+        """Check the parameters that do not depend on data, and return them."""
+        return Parameters.checked(self.get_params(deep=False))
+
+    def _place(self) -> Any:
+        """Return where to compute: the host or a GPU."""
+        return place_of(
+            self.device, n_jobs=self.n_jobs, on_cpu_only=on_cpu_only(self.kernel, self.inference)
+        )
+
+    def _fit(self, parameters: Parameters, place: Any, X: Any, y: Any, sample_weight: Any) -> bool:
         """Fit, and return whether Ctrl-C cut it short."""
-        check_parameters(self._checked_parameters())
-        drawing_time = None if self.max_time is None else (1 - LINK_SHARE) * self.max_time
-        budget = Budget(drawing_time, "bayespoint" if self.verbose else None)
-        distinct, points = self._training_points(X, y, sample_weight)
-        self._choose_inference(points, distinct.dtype.itemsize)
-        held = self._held_draws(points)
-        n_threads = effective_n_jobs(self.n_jobs)
-        with budget.catching_interrupts(), open_threads(n_threads) as threads:
-            self._settle(distinct, points, held, budget, threads)
-            kernel = self._new_kernel(distinct)
-            problem = self._problem(kernel, distinct, points, threads)
-            self._check_feasible(problem, points)
-            with self._linking(kernel, distinct, problem, points, budget) as link:
-                self._draws_, factor = self._method().draw(
-                    problem, self.n_draws, tol=self.tol, entropy=self._entropy_, held=held,
-                    budget=budget, threads=threads,
+        max_time, precomputed = parameters.max_time, parameters.precomputed
+        budget = Budget(
+            None if max_time is None else (1 - LINK_SHARE) * max_time,
+            "bayespoint" if parameters.verbose else None,
+        )
+        inputs, y = place.training_inputs(self, X, y, precomputed=precomputed)
+        data = training_data(
+            inputs, y, sample_weight, class_weight=parameters.class_weight,
+            precomputed=precomputed,
+        )  # fmt: skip
+        del inputs  # the memory of all rows: data have the distinct ones
+        settings = choose_method(parameters, data, place)
+        held, trained = self._begin(parameters, data, settings)
+        with (
+            budget.catching_interrupts(),
+            open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
+        ):
+            if held is not None and settings.inference != "ep":
+                settings = self._settings_as_before(settings)
+            else:
+                settings = settle(
+                    parameters, data, settings, entropy=trained.entropy, budget=budget,
+                    threads=threads,
                 )  # fmt: skip
-            self._keep(kernel, distinct, problem, points, factor)
-            if self._decision_ == "bayes_point":
-                self._fit_link(kernel, distinct, problem, points, budget, link)
+            kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+            problem = problem_of(
+                kernel, data.inputs, data.distinct, settings, data.classes.tolist(),
+                cache_bytes=parameters.cache_bytes, threads=threads,
+            )  # fmt: skip
+            data.check_origin(problem.rows.diagonal)
+            if settings.softness == 0:
+                data.check_consistent(settings.class_noise)
+            method = METHODS[settings.inference]
+            plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads)
+            work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
+            with link_beside(place, work, wanted=settings.decision == "bayes_point") as link:
+                inferred = method.infer(problem, plan, held)
+            predictor = predictor_of(inferred, problem, data, settings, kernel)
+            proba = label_probabilities(
+                inferred, problem, data, settings, most_points=place.most_label_points,
+                whitener=predictor.whitener if isinstance(predictor, VotePredictor) else None,
+            )  # fmt: skip
+            if isinstance(predictor, BayesPointPredictor):
+                plan = replace(plan, n_draws=draws_of(inferred).n_draws)
+                steepness = self._steepness(link, work._replace(plan=plan))
+                predictor = replace(predictor, steepness=steepness)
+        if proba is not None:
+            trained = replace(trained, label_proba=proba[0], label=proba[1])
+        self._keep(place, data, settings, inferred, predictor, trained)
         return budget.interrupted
 
-    def _training_points(self, X, y, sample_weight):
-        X, y = self._checked_training(X, y)
-        if y.dtype.kind not in "biu":  # whole numbers are classes
-            check_classification_targets(y)
-        weight = check_weights(sample_weight, X.shape[0])
-        if self.kernel == "precomputed":
-            check_gram(X)
-        kept = weight > 0
-        if not np.any(kept):
-            raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
-        self.classes_, kept_label = encoded(y[kept])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least 2 classes with positive weight; got "
-                f"{len(self.classes_)} class(es): {self.classes_.tolist()}."
-            )
-        label = np.zeros(len(y), dtype=np.int64)
-        label[kept] = kept_label
-        points = merge_duplicates(
-            X, label, weight, keep_order=self.kernel == "precomputed", merge=self._merges
-        )
-        self._n_samples_ = X.shape[0]
-        totals = np.bincount(points.label, weights=points.weight)
-        self._log_weight_ = log_class_weights(self.class_weight, self.classes_, totals)
-        self._class_share_ = totals / totals.sum()
-        self._set_noise(0.0 if by_evidence(self.label_noise) else self.label_noise)
-        distinct = self._chosen_rows(X, points.row)
-        if self.kernel != "precomputed":
-            warn_about_scales(distinct)
-        return distinct, points
-
-    def _restricted(self, X, index):
-        """Rows of X, or the Gram matrix of these points."""
-        return X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
-
-    def _new_kernel(self, distinct):
-        self._center_, self._layout_ = None, None
-        kernel = self._with_layout(self._kernel(), distinct)
-        self._center_, self._layout_ = kernel.center_, kernel.layout_
-        return kernel
-
-    def _kernel_of(self, gamma, bias):
-        return Kernel(
-            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, bias=bias,
-            normalize=self.normalize_kernel,
-        )  # fmt: skip
-
-    def _kernel(self):
-        kernel = self._kernel_of(self.gamma_, self.bias_)
-        kernel.center_, kernel.layout_ = self._center_, self._layout_
-        return kernel
-
-    def _points_of(self, kernel, distinct):
-        diagonal = distinct.diagonal() if self.kernel == "precomputed" else None
-        return kernel.prepare(distinct, diagonal=diagonal)
-
-    def _rows(self, kernel, distinct, threads):
-        if self.device_ != "cpu":
-            return self._device_rows(kernel, distinct)
-        points = self._points_of(kernel, distinct)
-        cache_bytes = int(self.cache_size * 1e6)
-        return GramRows(kernel, points, cache_bytes=cache_bytes, threads=threads)
-
-    def _problem(self, kernel, distinct, points, threads):
-        """Labels +1 and -1 for each machine (one for two classes, else one a class), and noise."""
-        classes = self.classes_.tolist()
-        machines = [1] if len(classes) == 2 else range(len(classes))
-        own = points.label == np.array(machines)[:, None]
-        if np.any(self._class_noise_):
-            rate = self._class_noise_[points.label]
-            # A wrong label is any of the others: of class c with this chance.
-            rate = np.where(own, rate, rate / (len(classes) - 1))
-            odds, log_right = points.weight * label_odds(rate), points.weight * np.log1p(-rate)
-        else:
-            odds, log_right = (np.broadcast_to(value, own.shape) for value in (np.inf, 0.0))
-        names = [f" for class {c!r} against the rest" for c in classes]
-        return Problem(
-            self._rows(kernel, distinct, threads), np.where(own, np.int8(1), np.int8(-1)),
-            self.softness_, odds, log_right, names if len(classes) > 2 else [""],
-            points.row, points.weight,
-        )  # fmt: skip
-
-    def _check_feasible(self, problem, points):
-        """Find what no classifier can satisfy before anything is drawn."""
-        self._check_origin(problem.rows.diagonal, points)
-        if self.softness_ == 0:
-            conflicting = self._contradictions(points)
-            if len(conflicting):
-                raise EmptyVersionSpaceError(
-                    conflicting, " (equal rows, unequal labels)", "leave them out"
-                )
-
-    def _check_origin(self, length, points):
-        if np.any(length == 0):
-            raise ValueError(
-                f"rows {shown_places(length == 0, points.row)} of X lie at the origin of feature "
-                f"space (k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
-            )
-
-    def _contradictions(self, points):
-        """Points whose labels no classifier can give them, because equal ones have another."""
-        return contradictions(points, self._class_noise_[points.label] == 0)
-
-    def _method(self):
-        return METHODS[self.inference_]
-
-    def _checked_parameters(self):
-        """Return what `check_parameters` looks at."""
-        return self.get_params(deep=False)
-
-    def _held_draws(self, points):
-        """Draws of the last fit to add to, or None."""
-        settings = {name: getattr(self, name) for name in DRAW_SETTINGS}
-        settings["inference"] = self.inference_
-        given = by_evidence(self.label_noise)
-        settings["label_noise"] = self.label_noise if given else self._class_noise_.tolist()
-        settings[SAME_DATA] = points.fingerprint
-        if self.warm_start and getattr(self, "_draws_", None) is not None:
-            changed = [name for name in settings if settings[name] != self._settings_[name]]
-            if self.inference_ == "ep":  # sites of other settings are a start, too
-                changed = [name for name in changed if name in ("inference", SAME_DATA)]
-            if changed:
-                raise ValueError(
-                    f"warm_start=True adds draws to those of the last fit, but {changed} changed "
-                    f"since then. Set warm_start=False to start anew."
-                )
-            self._settings_ = settings
-            return self._draws_ if np.all(self._draws_["finished"]) else None
-        self._settings_ = settings
-        self._entropy_: int = entropy_of(self.random_state)
-        return None
-
-    def _keep(self, kernel, distinct, problem, points, factor):
-        """Store what prediction, further draws and inspection need, as plain arrays."""
-        state = self._draws_
-        gaussians = state.pop("gaussians", None)
-        self._points_row_ = points.row
-        self.n_draws_ = state["n_draws"]
-        self.bayes_point_error_ = state["angle_errors"]
-        self.diagnostics_ = state["info"]
-        self._whitener_: np.ndarray | None = None
-        self._kappa_ = np.nan
-        used = np.flatnonzero(np.any(state["used"], axis=0))
-        samples = self.inference_ in ("billiard", "gibbs")
-        votes = self._decision_ in VOTING
-        if factor is None and (samples or votes):
-            factor = factorise(problem.rows, problem.softness, problem.rows.threads)
-        if votes:
-            used = np.arange(len(points.row))
-            self._whitener_ = factor.whitener()
-        self._gaussian_: dict | None = None
-        if gaussians is not None:
-            self.log_evidence_ = float(np.sum(state["info"]["log_evidence"]))
-            if votes:
-                self._gaussian_ = closed_form(gaussians)
-            if self._decision_ == "calibrated":
-                alone = ~contested(points)
-                scores = np.array([gaussian.held_out_scores(alone) for gaussian in gaussians])
-                self._kappa_, _ = fit_steepness(scores, points.label, points.weight, self._noise_)
-        self._label_proba_: np.ndarray | None = None
-        # Where nothing else needs the inverse of a large Gram matrix, it would be most of the work.
-        many = self.device_ != "cpu" and len(points.row) > DEVICE_LABEL_POINTS
-        if (samples and not (many and not votes)) or gaussians is not None:
-            votes = (
-                gaussian_votes(problem.targets, gaussians) if gaussians is not None else
-                sampled_votes(problem, state["coef"], factor, self._whitener_)
-            )  # fmt: skip
-            proba = class_probabilities(votes)
-            proba = np.vstack([proba, np.full(len(self.classes_), np.nan)])
-            self._label_proba_ = proba[points.member]
-            self._label_ = np.append(points.label, 0)[points.member]
-        self._used_ = used
-        self.dual_coef_ = state["bayes_points"][:, used]
-        self.support_ = points.row[used]
-        diagonal = None
-        if self.kernel == "precomputed":
-            self._mean_diagonal_ = float(np.mean(distinct.diagonal()))
-            self.support_vectors_ = np.empty((len(used), 0), dtype=distinct.dtype)
-            diagonal = distinct.diagonal()[used]
-        else:
-            self.support_vectors_ = distinct[used]
-        prepared = self._prepared_support(kernel, problem.rows, diagonal)
-        self._support_ = dict(vars(prepared))
-
-    @contextmanager
-    def _linking(self, kernel, distinct, problem, points, budget):
-        """On a GPU, fit the link to other runs while the draws are made: the host has time then.
-
-        Yields a future of its steepness, or None where the link comes later.
-        """
-        beside = self.device_ != "cpu" and self.inference_ == "perceptron"
-        many = self._decision_ == "bayes_point" and len(points.label) > LINK_POINTS
-        surely = self.max_time is None and self.n_draws >= HELD_OUT_DRAWS
-        if not (beside and many and surely and problem.rows.whole):
-            yield None
-            return
-        own, data = Budget(parent=budget), (kernel, distinct, problem, points)
-        with self._beside(self._steepness, *data, self.n_draws, own) as link:
-            try:
-                yield link
-            except BaseException:
-                own.interrupt()  # nobody waits for it
-                raise
-
-    def _fit_link(self, kernel, distinct, problem, points, budget, link=None):
+    def _steepness(self, link: Any, work: LinkWork) -> float:
+        """Steepness of the link: found beside the draws, or in the time that is left."""
+        budget = work.plan.budget
         if link is not None and not budget.interrupted:
-            self._kappa_ = link.result()
-            return
-        if len(points.label) > LINK_POINTS:
-            problem.rows.store = None  # its memory, before other rows take some
+            return link.result()
+        if len(work.label) > LINK_POINTS:
+            work.problem.rows.release()  # its memory, before other rows take some
         time_left = None
         if self.max_time is not None:
             time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
         budget.label = None
         budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
+        return link_steepness(work)
 
-        self._kappa_ = self._steepness(kernel, distinct, problem, points, self.n_draws_, budget)
+    def _begin(
+        self, parameters: Parameters, data: TrainingData, settings: Settings
+    ) -> tuple[Draws | None, Trained]:
+        """Return the draws of the last fit to add to, or None, and what this fit remembers."""
+        drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
+        drawn_with["inference"] = settings.inference
+        given = by_evidence(parameters.label_noise)
+        drawn_with["label_noise"] = (
+            parameters.label_noise if given else settings.class_noise.tolist()
+        )
+        drawn_with[SAME_DATA] = data.distinct.fingerprint
+        if not parameters.warm_start or not getattr(self, "draws_", None) or not self.draws_.coef:
+            entropy = entropy_of(parameters.random_state)
+            return None, Trained(data.n_samples, data.distinct.row, entropy, drawn_with)
+        before = self.trained_.drawn_with
+        changed = [name for name in drawn_with if drawn_with[name] != before[name]]
+        if settings.inference == "ep":  # sites of other settings are a start, too
+            changed = [name for name in changed if name in ("inference", SAME_DATA)]
+        if changed:
+            raise ValueError(
+                f"warm_start=True adds draws to those of the last fit, but {changed} changed "
+                f"since then. Set warm_start=False to start anew."
+            )
+        trained = Trained(data.n_samples, data.distinct.row, self.trained_.entropy, drawn_with)
+        return self.draws_ if self.draws_.finished else None, trained
 
-    def _steepness(self, kernel, distinct, problem, points, n_draws, budget):
-        """Steepness of the link that suits outputs at points left out."""
-        label, weight = points.label, points.weight
-        if len(label) > LINK_POINTS:
-            chosen = link_points(label, self._entropy_)
-            label, weight = label[chosen], weight[chosen]
-            part = self._chosen_rows(distinct, chosen)
-            problem = problem._replace(
-                rows=self._rows(kernel, part, problem.rows.threads),
-                targets=problem.targets[:, chosen], odds=problem.odds[:, chosen],
-                log_right=problem.log_right[:, chosen], points=problem.points[chosen],
-                weight=problem.weight[chosen],
-            )  # fmt: skip
-        known, outputs = self._held_out_outputs(problem, label, n_draws, budget)
-        return fit_link(outputs, label[known], weight[known])
+    def _settings_as_before(self, settings: Settings) -> Settings:
+        """Numbers as they were when the held draws were made."""
+        before = self.settings_
+        return replace(
+            settings, gamma=before.gamma, bias=before.bias, softness=before.softness,
+            class_noise=before.class_noise, log_evidence=before.log_evidence,
+        )  # fmt: skip
 
-    def _held_out_outputs(self, problem, label, n_draws, budget):
-        """Return the points that have held-out outputs, and these."""
-
-        def held_out(folds):
-            return self._method().held_out(
-                problem, folds, n_draws=n_draws, entropy=self._entropy_, budget=budget,
-                threads=problem.rows.threads,
-            )  # fmt: skip
-
-        lengths = np.sqrt(problem.rows.diagonal)
-        return out_of_fold(held_out, label, n_machines=len(problem.targets), lengths=lengths)
+    def _keep(
+        self, place: Any, data: TrainingData, settings: Settings, inferred: Draws | Gaussian,
+        predictor: Predictor, trained: Trained,
+    ) -> None:  # fmt: skip
+        """Store what prediction, further draws and inspection need."""
+        draws = draws_of(inferred)
+        if isinstance(inferred, Gaussian):
+            evidence = float(np.sum(draws.info["log_evidence"]))
+            settings = replace(settings, log_evidence=evidence)
+        self.device_, self.classes_ = place.name, data.classes
+        self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
+        self.draws_ = replace(draws, factor=None)
+        self.support_ = data.distinct.row[predictor.used]
+        self.support_vectors_ = data.inputs.support_vectors(predictor.used)
 
     # ------------------------------------------------------------------ looking inside
 
     @property
-    def label_error_proba_(self):
+    def log_evidence_(self) -> float:
+        """Approximate logarithm of the probability of the labels, where EP found it."""
+        if self.settings_.log_evidence is None:
+            raise AttributeError(
+                f"log_evidence_ is there with inference='ep' or settings chosen by the evidence; "
+                f"this fit used {self.inference_!r}."
+            )
+        return self.settings_.log_evidence
+
+    @property
+    def label_error_proba_(self) -> Array:
         """Posterior probability that each training label is wrong, one for each row given to fit.
 
         From draws of the billiard or the Gibbs sampler, or from EP: how often the output at the
@@ -557,12 +417,13 @@ class BayesPointClassifier(
         share of the label in the votes of all classes: good for ranking, as a probability somewhat
         too high. NaN for rows of weight 0.
         """
-        if not hasattr(self, "classes_"):
+        if not hasattr(self, "trained_"):
             raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
-        if getattr(self, "_label_proba_", None) is None:
-            if self.inference_ == "billiard":
+        proba, label = self.trained_.label_proba, self.trained_.label
+        if proba is None or label is None:
+            if METHODS[self.inference_].from_posterior:
                 raise AttributeError(
-                    f"label_error_proba_ is left out above {DEVICE_LABEL_POINTS:,} points on a GPU "
+                    f"label_error_proba_ is left out above {MOST_LABEL_POINTS:,} points on a GPU "
                     f"unless decision='vote': fit with that, or with device='cpu'."
                 )
             raise AttributeError(
@@ -570,71 +431,10 @@ class BayesPointClassifier(
                 f"inference='billiard', 'gibbs' or 'ep', as with label_noise > 0; this one was "
                 f"fitted with {self.inference_!r}."
             )
-        own = np.take_along_axis(self._label_proba_, self._label_[:, None], axis=1)
+        own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
 
-    def posterior(self, i=0):
-        """Draws of the i-th binary problem (the only one for two classes).
-
-        Parameters
-        ----------
-        i : int, default=0
-            Number of the class that is told from the rest; 0 for two classes.
-
-        Returns
-        -------
-        Posterior
-            Its coefficients stand for the rows of X given to `fit`; merged copies have none
-            but the first. Its outputs, and ``ess()`` and the like, are those at the support
-            points (none for ``kernel="precomputed"``).
-        """
-        check_is_fitted(self)
-        if self._draws_ is None:
-            raise ValueError("this copy of a classifier holds no draws; use the original one.")
-        n_machines = len(self.dual_coef_)
-        if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
-            raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
-        coef = self._draws_["coef"][i]
-        shape = (coef.shape[0], self._n_samples_)
-        if sp.issparse(coef):
-            columns = self._points_row_[coef.indices]
-            spread = sp.csr_matrix((coef.data.copy(), columns, coef.indptr), shape=shape)
-            spread.sort_indices()
-        else:
-            spread = np.zeros(shape)
-            np.add.at(spread.T, self._points_row_, coef.T)  # copies share a row
-        order = np.argsort(self._points_row_[self._used_])
-        outputs = self._training_outputs(coef)
-        return Posterior(
-            spread, mean_norm=self._draws_["mean_norms"][i], n_chains=self._draws_["n_chains"],
-            centres=self._centres(i), source="fit", label_noise=self.label_noise_,
-            outputs=None if outputs is None else outputs[:, order],
-            points=self._points_row_[self._used_][order],
-            info={name: _of_machine(values, i) for name, values in self.diagnostics_.items()},
-        )  # fmt: skip
-
-    def _centres(self, i):
-        """Bayes points of a machine over the rows of X, with their errors."""
-        found = {"fit": (self._draws_["bayes_points"][i], self.bayes_point_error_[i])}
-        if "kicks" in self._draws_ and np.any(self._draws_["kicks"]):
-            found["kicks"] = self._draws_["kick_centres"][i], self._draws_["kick_errors"][i]
-        centres = {}
-        for source, (coef, error) in found.items():
-            centres[source] = np.zeros(self._n_samples_), float(error)
-            np.add.at(centres[source][0], self._points_row_, coef)
-        return centres
-
-    def _training_outputs(self, coef):
-        """Outputs of draws at the training points that have coefficients, softness included."""
-        kernel, support = self._kernel(), Points(**self._support_)
-        if self.kernel == "precomputed":
-            return None  # the Gram matrix is not kept
-        coef = dense(coef[:, self._used_])
-        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            outputs = apply_kernel(kernel, support, support, coef.T, threads).T
-        return outputs + self.softness_ * support.length.astype(np.float64) ** 2 * coef
-
-    def compress(self, tol=1e-2):
+    def compress(self, tol: float = 1e-2) -> "BayesPointClassifier":
         """Return a classifier with fewer support points and almost the same decisions.
 
         Averaged machines have many support points. The copy keeps the few that describe the
@@ -652,35 +452,11 @@ class BayesPointClassifier(
             Fitted, without draws.
         """
         check_is_fitted(self)
-        check_number("tol", tol, above=0)
-        if self._decision_ != "bayes_point" or self.kernel == "precomputed":
-            raise ValueError(
-                "compress needs decision='bayes_point' and a kernel that can be evaluated (not "
-                "'precomputed'): votes and given Gram matrices depend on all training points."
-            )
-        kernel, support = self._kernel(), Points(**self._support_)
-        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
-            kept, coef = compress_machines(
-                kernel, support, self.dual_coef_, tol,
-                cache_bytes=int(self.cache_size * 1e6), threads=threads,
-            )  # fmt: skip
         small = clone(self)
         small.__dict__.update(self.__dict__)
-        small._draws_ = None
-        small.dual_coef_ = coef
-        small.support_ = self.support_[kept]
-        small.support_vectors_ = self.support_vectors_[kept]
-        small._support_ = dict(vars(support.take(kept)))
+        small.predictor_, kept = compressed(
+            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
+        )
+        small.draws_ = self.draws_.without_draws()
+        small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
         return small
-
-    def __sklearn_tags__(self):
-        """Say what the estimator takes."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-
-def _of_machine(values, i):
-    """Entry of one machine, of what there is one of each; else all."""
-    return values[i] if isinstance(values, np.ndarray) else values

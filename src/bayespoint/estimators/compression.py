@@ -1,8 +1,16 @@
 """Fewer support points for the same decisions."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.linalg
+from joblib import effective_n_jobs
 
+from bayespoint._support.checks import check_number
+from bayespoint._support.threads import Threads, open_threads
+from bayespoint._support.types import Array
+from bayespoint.estimators.predictors import BayesPointPredictor, Predictor
+from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import apply_kernel, kernel_rows
 
 # Points added between two looks at the residual.
@@ -13,7 +21,32 @@ BLOCK = 32
 INDEPENDENCE_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
 
 
-def compress_machines(kernel, points, coef, tol, *, cache_bytes, threads):
+def compressed(
+    predictor: Predictor, tol: float, *, cache_bytes: int, n_jobs: int | None
+) -> tuple[BayesPointPredictor, Array]:
+    """Return a predictor with fewer support points, and which of them it keeps."""
+    check_number("tol", tol, above=0)
+    support = predictor.support
+    if not isinstance(predictor, BayesPointPredictor) or support.columns is not None:
+        raise ValueError(
+            "compress needs decision='bayes_point' and a kernel that can be evaluated (not "
+            "'precomputed'): votes and given Gram matrices depend on all training points."
+        )
+    with open_threads(effective_n_jobs(n_jobs)) as threads:
+        kept, coef = compress_machines(
+            support.kernel, support.points, predictor.bayes_points, tol, cache_bytes=cache_bytes,
+            threads=threads,
+        )  # fmt: skip
+    small = replace(
+        predictor, support=support.take(kept), bayes_points=coef, committee=None,
+        used=predictor.used[kept],
+    )  # fmt: skip
+    return small, kept
+
+
+def compress_machines(
+    kernel: Kernel, points: Points, coef: Array, tol: float, *, cache_bytes: int, threads: Threads
+) -> tuple[Array, Array]:
     """Approximate w_c = sum_j coef[c, j] phi(x_j) by fewer points, within ``tol``.
 
     Greedy projection: the points at which the residuals are largest join the basis, block by
@@ -64,17 +97,17 @@ def compress_machines(kernel, points, coef, tol, *, cache_bytes, threads):
 class _Factor:
     """Incomplete Cholesky factor L, K ≈ L Lᵀ, that grows by columns."""
 
-    def __init__(self, n_points, cache_bytes):
+    def __init__(self, n_points: int, cache_bytes: int) -> None:
         self._buffer = np.empty((n_points, 4 * BLOCK), order="F")
         self._most = cache_bytes // (8 * n_points)
         self.kept = np.empty(0, dtype=np.int64)
 
     @property
-    def columns(self):
+    def columns(self) -> Array:
         """The columns so far."""
         return self._buffer[:, : len(self.kept)]
 
-    def next_columns(self, rows, chosen, floor):
+    def next_columns(self, rows: Array, chosen: Array, floor: Array) -> tuple[Array, Array]:
         """Append the columns of the chosen points, given their kernel rows.
 
         Points that depend on earlier ones are left out. Returns the columns and their points.
@@ -90,7 +123,7 @@ class _Factor:
         self._append(new, np.array(independent, dtype=np.int64))
         return new, np.array(independent, dtype=np.int64)
 
-    def _append(self, new, points):
+    def _append(self, new: Array, points: Array) -> None:
         start, stop = len(self.kept), len(self.kept) + len(points)
         if stop > self._most:
             raise ValueError(
@@ -105,7 +138,10 @@ class _Factor:
         self.kept = np.append(self.kept, points)
 
 
-def _project(kernel, points, coef, outputs, factor, tol, threads):
+def _project(
+    kernel: Kernel, points: Points, coef: Array, outputs: Array, factor: _Factor, tol: float,
+    threads: Threads,
+) -> tuple[Array, Array]:  # fmt: skip
     """Coefficients of the projections, and proof that they are near enough."""
     kept = factor.kept
     corner = factor.columns[kept]

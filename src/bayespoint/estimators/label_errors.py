@@ -1,12 +1,15 @@
 """How probable it is that training labels are wrong."""
 
+from typing import Any
+
 import numpy as np
 
+from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.problem import Problem
 from bayespoint.space.decisions import combine_votes, draw_votes
-from bayespoint.space.rows import outputs_of
 
 
-def class_probabilities(votes):
+def class_probabilities(votes: list[Any]) -> Array:
     """Posterior probability of each true class at the training points, (n_points, n_classes).
 
     A label is right if the output *without* the softness term has its sign.
@@ -20,7 +23,9 @@ def class_probabilities(votes):
     return np.exp(combine_votes(np.stack(each, axis=-1), 0.0))
 
 
-def sampled_votes(problem, coef, factor, whitener=None):
+def sampled_votes(
+    problem: Problem, coef: list[Matrix], factor: Any, whitener: Array | None = None
+) -> list[Any]:
     """Votes of draws.
 
     Given a draw of the softened outputs, that without softness is Gaussian still, with variance
@@ -43,16 +48,16 @@ def sampled_votes(problem, coef, factor, whitener=None):
         variance = np.maximum(ridge - ridge**2 * precision, 0.0)
     votes = []
     for draws in coef:
-        outputs = outputs_of(problem.rows, 0.0 * ridge, draws)
+        outputs = problem.rows.outputs(0.0 * ridge, draws)
         votes.append([vote.mean(axis=0) for vote in draw_votes(outputs, variance, factor.rank)])
     return votes
 
 
-def gaussian_votes(targets, gaussians):
+def gaussian_votes(targets: Array, posteriors: list[Any]) -> list[Any]:
     """Votes of posteriors in closed form, each `GaussianPosterior` with its row of targets."""
     votes = []
-    for target, gaussian in zip(targets, gaussians, strict=True):
-        wrong = gaussian.wrong_label_proba()
+    for target, posterior in zip(targets, posteriors, strict=True):
+        wrong = posterior.wrong_label_proba()
         yes = np.where(target > 0, 1 - wrong, wrong)
         votes.append([1 - yes, yes])
     return votes

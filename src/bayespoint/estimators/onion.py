@@ -1,31 +1,35 @@
 """OnionClassifier: how many training errors to allow, chosen by leave-one-out from one run."""
 
 from copy import copy
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from joblib import effective_n_jobs
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint._support.checks import warn
-from bayespoint.estimators.classifier import BayesPointClassifier
-from bayespoint.inference.onion.exact import draw_onion, warn_if_apart
-from bayespoint.inference.onion.table import (
-    best_cell,
-    best_noise,
-    check_depth,
-    clipped,
-    error_table,
-    noise_density,
-)
+from bayespoint._support.budget import Budget
+from bayespoint._support.checks import entropy_of
+from bayespoint._support.threads import open_threads
+from bayespoint._support.types import Array, Seed
+from bayespoint.estimators.base import KernelClassifier, Trained
+from bayespoint.estimators.compression import compressed
+from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.making import predictor_of
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.settings import Settings, problem_of, settle
+from bayespoint.estimators.shells import Shells, checked_shells, draw_shells
+from bayespoint.inference.draws import Plan
+from bayespoint.inference.onion.table import check_depth, error_table
 from bayespoint.space.decisions import fit_link
+from bayespoint.space.host import Host
 
-# Balls of a run, and draws kept of it.
-CHAINS = 8
-KEPT_DRAWS = 200
+# Share of max_time for drawing; the link is found in what is left.
+DRAWING_SHARE = 0.9
 
 
-class OnionClassifier(BayesPointClassifier):
+class OnionClassifier(KernelClassifier):
     """Two-class kernel classifier that allows some training errors, as many as pay.
 
     The onion of R&M 18.5.3, unbiased: one run draws classifiers uniformly from each *shell*, those
@@ -111,21 +115,13 @@ class OnionClassifier(BayesPointClassifier):
     True
     """
 
-    _merges = False  # each copy is a training error of its own
-
-    # What the other inferences leave open.
-    inference = "onion"
-    decision = "bayes_point"
-    label_noise = 0.0
-    tol = 0.0
-    warm_start = False
-    device = "cpu"
-
     def __init__(
-        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1.0, normalize_kernel=True,
-        bias=1.0, depth=5, shells="noise", n_draws=10_000, softness=0.1, class_weight=None,
-        cache_size=2000, max_time=None, n_jobs=None, random_state=None, verbose=0,
-    ):  # fmt: skip
+        self, kernel: Any = "rbf", *, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0,
+        normalize_kernel: bool = True, bias: Any = 1.0, depth: Any = 5, shells: Any = "noise",
+        n_draws: int = 10_000, softness: Any = 0.1, class_weight: Any = None,
+        cache_size: float = 2000, max_time: float | None = None, n_jobs: int | None = None,
+        random_state: Seed = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -143,7 +139,131 @@ class OnionClassifier(BayesPointClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def with_shells(self, shells):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "OnionClassifier":
+        """Draw classifiers of all shells, and choose those that decide.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Or the Gram matrix (n_samples, n_samples) with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of two classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight w means w copies; 0 leaves a row out.
+
+        Returns
+        -------
+        self : OnionClassifier
+        """
+        parameters = self.checked_parameters()
+        # Work on a copy: a fit that fails or is refused leaves the model that was there.
+        fitted = copy(self)
+        interrupted = fitted._fit(parameters, X, y, sample_weight)
+        self.__dict__.clear()
+        self.__dict__.update(fitted.__dict__)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def checked_parameters(self) -> Parameters:
+        """Check the parameters that do not depend on data, and return them."""
+        own = self.get_params(deep=False)
+        depth = check_depth(own.pop("depth"))
+        checked_shells(own.pop("shells"), depth)
+        return Parameters.checked(
+            own | {
+                "inference": "billiard", "decision": "bayes_point", "label_noise": 0.0,
+                "tol": 0.0, "warm_start": False, "device": "cpu",
+            }
+        )  # fmt: skip
+
+    def _fit(self, parameters: Parameters, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Fit, and return whether Ctrl-C cut it short."""
+        max_time, precomputed = parameters.max_time, parameters.precomputed
+        budget = Budget(
+            None if max_time is None else DRAWING_SHARE * max_time,
+            "bayespoint" if parameters.verbose else None,
+        )
+        inputs, y = Host(self.n_jobs).training_inputs(self, X, y, precomputed=precomputed)
+        data = training_data(
+            inputs, y, sample_weight, class_weight=parameters.class_weight,
+            precomputed=precomputed, merge=False,
+        )  # fmt: skip
+        self._check_data(data)
+        entropy = entropy_of(parameters.random_state)
+        settings = Settings("onion", "asked for", "bayes_point")
+        threads_of = open_threads(effective_n_jobs(parameters.n_jobs))
+        with budget.catching_interrupts(), threads_of as threads:
+            settings = settle(
+                parameters, data, settings, entropy=entropy, budget=budget, threads=threads
+            )
+            kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+            problem = problem_of(
+                kernel, data.inputs, data.distinct, settings, data.classes.tolist(),
+                cache_bytes=parameters.cache_bytes, threads=threads,
+            )  # fmt: skip
+            data.check_origin(problem.rows.diagonal)
+            plan = Plan(self.n_draws, 0.0, entropy, budget, threads)
+            drawn = draw_shells(problem, plan, check_depth(self.depth), self.shells)
+            self.predictor_ = predictor_of(drawn.draws, problem, data, settings, kernel)
+        self.classes_, self.settings_, self.draws_ = data.classes, settings, drawn.draws
+        self.trained_ = Trained(data.n_samples, data.distinct.row, entropy, {})
+        self.support_ = data.distinct.row[self.predictor_.used]
+        self.support_vectors_ = data.inputs.support_vectors(self.predictor_.used)
+        self.shells_, self.table_ = drawn.shells, drawn.table
+        self._decide_by(drawn.density)
+        return budget.interrupted
+
+    def _check_data(self, data: TrainingData) -> None:
+        if len(data.classes) > 2:
+            raise ValueError(
+                f"Only binary classification is supported: OnionClassifier takes two classes; got "
+                f"{len(data.classes)}. Wrap it in sklearn.multiclass.OneVsRestClassifier."
+            )
+        n_points, itemsize = data.inputs.shape[0], data.inputs.dtype.itemsize
+        needed = (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6
+        if needed > self.cache_size:
+            raise ValueError(
+                f"the onion needs {needed:.1f} MB for {self.n_draws} draws over {n_points} "
+                f"training points; got cache_size={self.cache_size}. Raise cache_size or lower "
+                f"n_draws."
+            )
+
+    def _decide_by(self, density: Array) -> None:
+        """Set the Bayes point, and the link from its leave-one-out outputs."""
+        table = self._needed_table()
+        centre, norm = table.combine(density)
+        self.edge_share_ = table.edge_share(density)
+        outputs = table.loo_outputs(density) / norm / table.length
+        predictor: Any = self.predictor_
+        self.predictor_ = replace(
+            predictor, bayes_points=centre[None],
+            steepness=fit_link(outputs, table.label, table.weight),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ looking inside
+
+    @property
+    def counts_(self) -> Array:
+        """Draws in each shell."""
+        return self.table_.counts
+
+    @property
+    def log_volume_(self) -> Array:
+        """Logarithm of each shell's share of the volume of all."""
+        return self.table_.log_volume
+
+    @property
+    def loo_errors_(self) -> Array:
+        """Leave-one-out errors of each shell, by class."""
+        return self.table_.loo_errors()
+
+    @property
+    def centres_(self) -> Array:
+        """Mass centre of each shell: coefficients over the support points."""
+        return self._needed_table().centres()
+
+    def with_shells(self, shells: Any) -> "OnionClassifier":
         """Return a copy that decides by other shells of the same run, without sampling again.
 
         Parameters
@@ -160,13 +280,15 @@ class OnionClassifier(BayesPointClassifier):
         other = copy(self)
         other.shells = shells
         depth = tuple(n - 1 for n in table.counts.shape)
-        other.shells_, density = table.choose(_checked_shells(shells, depth))
-        other._decide_by(table, density)
-        other._draws_, other.n_draws_ = None, 0
-        other.bayes_point_error_ = np.array([np.nan])
+        other.shells_, density = table.choose(checked_shells(shells, depth))
+        other._decide_by(density)
+        other.predictor_ = replace(other.predictor_, committee=None)
+        other.draws_ = replace(
+            self.draws_.without_draws(), n_draws=0, angle_errors=np.array([np.nan])
+        )
         return other
 
-    def compress(self, tol=1e-2):
+    def compress(self, tol: float = 1e-2) -> "OnionClassifier":
         """Return a classifier with fewer support points and almost the same decisions.
 
         Parameters
@@ -177,20 +299,20 @@ class OnionClassifier(BayesPointClassifier):
         Returns
         -------
         OnionClassifier
-            Fitted, without draws and without the table of shells.
+            Fitted, without draws and without the centres of the shells.
         """
-        small = super().compress(tol)
-        small._table_ = None
-        del small.centres_
+        check_is_fitted(self)
+        small = clone(self)
+        small.__dict__.update(self.__dict__)
+        small.predictor_, kept = compressed(
+            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
+        )
+        small.draws_ = self.draws_.without_draws()
+        small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
+        small.table_ = replace(self.table_, means=None)
         return small
 
-    def _needed_table(self):
-        check_is_fitted(self)
-        if self._table_ is None:
-            raise ValueError("a compressed classifier holds no shells; use the original one.")
-        return _Table(**self._table_)
-
-    def error_table(self, X, y):
+    def error_table(self, X: Any, y: Any) -> Array:
         """Errors of the centre of every shell on new points, as in R&M's table 18.1.
 
         Parameters
@@ -203,208 +325,29 @@ class OnionClassifier(BayesPointClassifier):
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among points of the first and of the second class; NaN where no draw fell.
         """
-        self._needed_table()
-        y = np.asarray(y)
-        X = self._validated(X)
-        if y.shape != X.shape[:1] or not np.all(np.isin(y, self.classes_)):
+        centres = self._needed_table().centres()
+        y, asked = np.asarray(y), self.prepared(X)
+        n = asked.X.shape[0]
+        if y.shape != (n,) or not np.all(np.isin(y, self.classes_)):
             raise ValueError(
-                f"y must hold one label of {self.classes_.tolist()} for each of {X.shape[0]} rows "
+                f"y must hold one label of {self.classes_.tolist()} for each of {n} rows "
                 f"of X; got shape {y.shape}, labels {np.unique(y)[:5].tolist()}."
             )
-        flat = self.centres_.reshape(-1, self.centres_.shape[-1])
+        flat = centres.reshape(-1, centres.shape[-1])
         held = ~np.isnan(flat[:, 0])
-        outputs = np.full((len(flat), X.shape[0]), np.nan)
-        outputs[held] = self._outputs(X, flat[held]).T
+        outputs = np.full((len(flat), n), np.nan)
+        outputs[held] = self.predictor_.support.outputs(asked, flat[held]).T
         sign = np.where(y == self.classes_[1], 1, -1)
-        return error_table(outputs.reshape(*self.centres_.shape[:2], -1), sign)
+        return error_table(outputs.reshape(*centres.shape[:2], -1), sign)
 
-    # ------------------------------------------------------------------ steps of fit
+    def _needed_table(self) -> Shells:
+        check_is_fitted(self)
+        if self.table_.means is None:
+            raise ValueError("a compressed classifier holds no shells; use the original one.")
+        return self.table_
 
-    def _checked_parameters(self):
-        own = self.get_params(deep=False)
-        depth = check_depth(own.pop("depth"))
-        _checked_shells(own.pop("shells"), depth)
-        fixed = ("decision", "label_noise", "tol", "warm_start", "device")
-        return own | {name: getattr(self, name) for name in fixed} | {"inference": "billiard"}
-
-    def _choose_inference(self, points, itemsize):
-        if len(self.classes_) > 2:
-            raise ValueError(
-                f"Only binary classification is supported: OnionClassifier takes two classes; got "
-                f"{len(self.classes_)}. Wrap it in sklearn.multiclass.OneVsRestClassifier."
-            )
-        self.inference_, self.inference_reason_ = "onion", "asked for"
-        self._decision_ = self.decision
-        n_points = len(points.label)
-        needed = (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6
-        if needed > self.cache_size:
-            raise ValueError(
-                f"the onion needs {needed:.1f} MB for {self.n_draws} draws over {n_points} "
-                f"training points; got cache_size={self.cache_size}. Raise cache_size or lower "
-                f"n_draws."
-            )
-
-    def _contradictions(self, points):  # noqa: ARG002
-        """None: a shell may hold classifiers where version space has none."""
-        return np.empty(0, dtype=np.int64)
-
-    def _method(self):
-        return _Method(check_depth(self.depth), self.shells)
-
-    def _fit_link(self, kernel, distinct, problem, points, budget, link=None):  # noqa: ARG002
-        state = self._draws_
-        self.shells_, self._table_ = state.pop("shells"), state.pop("table")
-        table = _Table(**self._table_)
-        self._link_points_ = {
-            "label": points.label, "weight": points.weight,
-            "length": np.sqrt(problem.rows.diagonal),
-        }  # fmt: skip
-        self.counts_, self.log_volume_ = table.counts, table.log_volume
-        self.loo_errors_ = table.loo_errors()
-        self.centres_ = table.centres()
-        self._decide_by(table, state.pop("density"))
-
-    def _decide_by(self, table, density):
-        """Set the Bayes point, and the link from its leave-one-out outputs."""
-        centre, norm = table.combine(density)
-        self.dual_coef_ = centre[None]
-        self.edge_share_ = table.edge_share(density)
-        points = self._link_points_
-        outputs = table.loo_outputs(density) / norm / points["length"]
-        self._kappa_ = fit_link(outputs, points["label"], points["weight"])
-
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Say what the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-class _Method(NamedTuple):
-    """The onion in the place of a method of `bayespoint.inference.methods`."""
-
-    depth: tuple
-    shells: Any
-
-    def draw(self, problem, n_draws, *, tol, entropy, held, budget, threads):  # noqa: ARG002
-        """Draw the table, choose shells, and keep some draws of these."""
-        space = problem.space(0)
-        depth = clipped(self.depth, space.y)
-        onion = draw_onion(space, depth, -(-n_draws // CHAINS), CHAINS, 1, entropy, budget, threads)
-        if budget.interrupted and not np.any(onion.counts):
-            raise KeyboardInterrupt
-        table = _Table.of(onion)
-        shells, density = self._chosen(table, _checked_shells(self.shells, depth), budget)
-        n_held = np.count_nonzero(onion.weights(density))
-        seed = int(np.random.SeedSequence(entropy, spawn_key=(6, 0)).generate_state(1)[0])
-        kept = onion.resample(density, min(KEPT_DRAWS, n_held), seed)
-        if not budget.interrupted:
-            warn_if_apart(onion)
-        state = {
-            "coef": [kept.coef], "bayes_points": onion.combine(density)[None],
-            "angle_errors": np.array([onion.combine_error(density)]),
-            "mean_norms": np.array([kept.mean_norm]),
-            "used": np.ones(problem.targets.shape, dtype=bool), "n_draws": kept.n_draws,
-            "n_chains": 1, "finished": bool(onion.info["n_draws"]), "info": onion.info,
-            "table": table._asdict(), "shells": shells, "density": density,
-        }  # fmt: skip
-        return state, None
-
-    def _chosen(self, table, shells, budget):
-        """Shells and their density; where time was up before one was reached, what there is."""
-        shells, density = table.choose(shells)
-        if np.any(density * table.counts):
-            return shells, density
-        held = [tuple(cell) for cell in np.argwhere(table.counts).tolist()]
-        if not budget.spent():
-            raise ValueError(
-                f"shells={self.shells!r}: no draw makes so few training errors or so many; the "
-                f"shells that hold draws are {held[:10]}. Choose one of these, or raise n_draws."
-            )
-        warn(
-            f"the time was up before a draw fell into shells={self.shells!r}; shells {held[:10]} "
-            f"decide instead. Raise max_time.",
-            ConvergenceWarning,
-        )
-        return shells, (table.counts > 0).astype(float)
-
-
-class _Table(NamedTuple):
-    """What is left of an `Onion` once its draws are gone, as plain arrays."""
-
-    y: np.ndarray  # (m,)
-    means: np.ndarray  # (n_minus + 1, n_plus + 1, m)
-    products: np.ndarray  # inner products of the means, shells in a row
-    counts: np.ndarray
-    log_volume: np.ndarray
-    loo_weights: np.ndarray  # (n_minus + 1, n_plus + 1, m)
-    loo_sums: np.ndarray
-
-    @classmethod
-    def of(cls, onion):
-        means = np.nan_to_num(onion.means)
-        flat = means.reshape(-1, means.shape[-1])
-        return cls(
-            onion.space.y, means, flat @ onion.space.outputs(flat).T, onion.counts,
-            onion.log_volume, *onion.leave_one_out_sums(),
-        )  # fmt: skip
-
-    def loo_errors(self):
-        held = self.counts[..., None] > 0
-        return error_table(np.where(held, self.loo_sums, np.nan), self.y)
-
-    def choose(self, shells):
-        """Shell or rate, and the weight per volume of each shell."""
-        if isinstance(shells, str):
-            if shells == "best":
-                shells = best_cell(self.loo_errors())
-            else:
-                shells = best_noise(self.loo_sums, self.y, self.counts)
-        return shells, self.density(shells)
-
-    def density(self, shells):
-        if not isinstance(shells, tuple):
-            return noise_density(shells, self.counts.shape)
-        density = np.zeros(self.counts.shape)
-        density[shells] = 1.0
-        return density
-
-    def edge_share(self, density):
-        """Share of a mixture in the deepest shells of the table."""
-        weight = density * np.exp(self.log_volume)
-        return float(1 - weight[:-1, :-1].sum() / weight.sum())
-
-    def combine(self, density):
-        """Unit centre of a mixture, and the length of the mean it comes from."""
-        weight = (density * np.exp(self.log_volume)).ravel()
-        if not np.any(weight > 0):
-            raise ValueError(
-                "no draw fell into the shells asked for: raise n_draws, or choose others."
-            )
-        weight /= weight.sum()
-        norm = np.sqrt(weight @ self.products @ weight)
-        return weight @ self.means.reshape(len(weight), -1) / norm, norm
-
-    def centres(self):
-        with np.errstate(invalid="ignore"):
-            length = np.sqrt(self.products.diagonal()).reshape(self.counts.shape)
-            return np.where(self.counts[..., None] > 0, self.means / length[..., None], np.nan)
-
-    def loo_outputs(self, density):
-        """Mean output, over unit draws, at each point left out."""
-        total = np.tensordot(density, self.loo_weights)
-        return np.tensordot(density, self.loo_sums) / np.where(total > 0, total, 1.0)
-
-
-def _checked_shells(shells, depth):
-    if isinstance(shells, str) and shells in ("noise", "best"):
-        return shells
-    if np.ndim(shells) == 0 and isinstance(shells, int | float | np.number) and 0 <= shells < 0.5:
-        return float(shells)
-    whole = np.shape(shells) == (2,) and all(isinstance(n, int | np.integer) for n in shells)
-    if whole and all(0 <= n <= most for n, most in zip(shells, depth, strict=True)):
-        return int(shells[0]), int(shells[1])
-    raise ValueError(
-        f"shells must be 'noise', 'best', a pair (n_minus, n_plus) up to {depth} or a rate in "
-        f"[0, 0.5); got {shells!r}."
-    )

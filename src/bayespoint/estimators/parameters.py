@@ -1,6 +1,8 @@
-"""Checks of the parameters of estimators, and what they mean for given classes."""
+"""The parameters of estimators: checks, and what they mean for given classes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,47 +17,98 @@ from bayespoint._support.checks import (
     is_number,
 )
 from bayespoint._support.devices import DEVICES
-from bayespoint.space.kernels import KERNELS
+from bayespoint._support.types import Array
+from bayespoint.inference.methods import METHODS
+from bayespoint.space.kernels import KERNELS, Kernel
 
 # Values of settings that are chosen from the training data: by the evidence, by labels held out.
 EVIDENCE = "evidence"
 HELD_OUT = "held-out"
+
+DECISIONS = ("bayes_point", "vote", "calibrated", "span_vote")
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The parameters of a `BayesPointClassifier`, as a fit sees them; they do not change."""
+
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    normalize_kernel: bool
+    bias: Any
+    inference: str
+    n_draws: int
+    softness: Any
+    label_noise: Any
+    decision: str
+    class_weight: Any
+    cache_size: float
+    max_time: float | None
+    tol: float
+    warm_start: bool
+    device: str
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    @classmethod
+    def checked(cls, params: Mapping[str, Any]) -> "Parameters":
+        """Check parameters, given by name."""
+        check_parameters(params)
+        return cls(**params)
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether a Gram matrix is given in the place of rows."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory for kernel rows."""
+        return int(self.cache_size * 1e6)
+
+    def kernel_with(self, gamma: Any, bias: float) -> Kernel:
+        """Return the kernel with this width and bias."""
+        return Kernel(
+            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, bias=bias,
+            normalize=self.normalize_kernel,
+        )  # fmt: skip
+
+
+def on_cpu_only(kernel: Any, inference: str) -> tuple[str, str] | None:
+    """What has no version for a GPU, and what to use instead; None where all has."""
+    if callable(kernel):
+        return "a callable kernel", "name a kernel"
+    if inference in METHODS and not METHODS[inference].on_gpu:
+        return f"inference={inference!r}", "the billiard"
+    return None
 
 
 class NotAvailableError(NotImplementedError, ValueError):
     """The value is part of the interface but not of this version."""
 
 
-_LATER = {
-    "gamma": ("evidence-ard",),
-}
-
-
-def check_parameters(params):
+def check_parameters(params: Mapping[str, Any]) -> None:
     """Check the parameters of a `BayesPointClassifier` that do not depend on the data."""
-    for name, values in _LATER.items():
-        value = params[name]
-        if isinstance(value, str) and value in values:
-            raise NotAvailableError(
-                f"{name}={value!r} is not available in this version of bayespoint; "
-                f"use {_instead(name)}."
-            )
     kernel = params["kernel"]
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
     gamma = params["gamma"]
+    if isinstance(gamma, str) and gamma == "evidence-ard":
+        raise NotAvailableError(
+            f"gamma={gamma!r} is not available in this version of bayespoint; use "
+            f"gamma='held-out', 'evidence', 'scale' or a number."
+        )
     known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT)
     if not known and not is_number(gamma, above=0):
         raise ValueError(
             f"gamma must be a number > 0, 'held-out', 'evidence' or 'scale' (for SVC's 'auto' give "
             f"1 / n_features); got {gamma!r}."
         )
-    check_choice(
-        "inference", params["inference"], ("auto", "perceptron", "billiard", "gibbs", "ep")
-    )
-    check_choice(
-        "decision", params["decision"], ("auto", "bayes_point", "vote", "calibrated", "span_vote")
-    )
+    check_choice("inference", params["inference"], ("auto", *METHODS))
+    check_choice("decision", params["decision"], ("auto", *DECISIONS))
     check_choice("device", params["device"], DEVICES)
     for name, named in (("softness", (HELD_OUT, EVIDENCE)), ("bias", ("auto", EVIDENCE))):
         value = params[name]
@@ -80,17 +133,17 @@ def check_parameters(params):
     check_seed(params["random_state"])
 
 
-def by_evidence(value):
+def by_evidence(value: Any) -> bool:
     """Whether a setting is to be chosen by the evidence."""
     return isinstance(value, str) and value == EVIDENCE
 
 
-def by_held_out(value):
+def by_held_out(value: Any) -> bool:
     """Whether a setting is to be chosen by labels held out."""
     return isinstance(value, str) and value == HELD_OUT
 
 
-def check_fits(value, name, dtype):
+def check_fits(value: float, name: str, dtype: Any) -> None:
     """Refuse a number that is infinite in the precision of the data."""
     with np.errstate(over="ignore"):
         if not np.isfinite(np.dtype(dtype).type(value)):
@@ -100,7 +153,7 @@ def check_fits(value, name, dtype):
             )
 
 
-def check_weights(sample_weight, n_samples):
+def check_weights(sample_weight: Any, n_samples: int) -> Array:
     """Return sample weights as an array; refuse negative ones and the wrong number."""
     if sample_weight is None:
         return np.ones(n_samples)
@@ -120,7 +173,7 @@ def check_weights(sample_weight, n_samples):
     return weight
 
 
-def log_class_weights(class_weight, classes, totals):
+def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
     """Logarithms of the class weights, from a dict, "balanced" or None."""
     if class_weight is None:
         return np.zeros(len(classes))
@@ -141,7 +194,7 @@ def log_class_weights(class_weight, classes, totals):
     return np.log(np.array(weights, dtype=np.float64))
 
 
-def class_noise(label_noise, classes):
+def class_noise(label_noise: Any, classes: Array) -> Array:
     """Rates of wrong labels of each class, from one rate, one a class in order, or a dict."""
     if isinstance(label_noise, Mapping):
         unknown = [key for key in label_noise if key not in classes.tolist()]
@@ -160,7 +213,7 @@ def class_noise(label_noise, classes):
     return np.broadcast_to(rates, len(classes)).copy()
 
 
-def _check_label_noise(label_noise, inference):
+def _check_label_noise(label_noise: Any, inference: str) -> None:
     given = label_noise
     if by_evidence(label_noise):
         label_noise = 0.1  # any rate
@@ -171,14 +224,9 @@ def _check_label_noise(label_noise, inference):
             f"label_noise must be a rate in [0, 0.5), one a class, or 'evidence'; got "
             f"{label_noise!r}."
         )
-    if inference == "perceptron" and any(rate > 0 for rate in rates):
+    takes_noise = inference == "auto" or METHODS[inference].takes_noise
+    if not takes_noise and any(rate > 0 for rate in rates):
         raise ValueError(
-            f"inference='perceptron' takes every label as right; got label_noise={given!r}. "
+            f"inference={inference!r} takes every label as right; got label_noise={given!r}. "
             f"Use inference='billiard', 'ep' or 'auto', or softness > 0 instead of label_noise."
         )
-
-
-def _instead(name):
-    return {
-        "gamma": "gamma='held-out', 'evidence', 'scale' or a number",
-    }.get(name, f"a number for {name}")

@@ -7,6 +7,8 @@ risk R(c), the error among accepted cases; the reject option trades one for the 
 import math
 import numbers
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
@@ -25,14 +27,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from bayespoint._support.types import Array, ArrayLike
+
 _RULES = ("output", "gap", "vote")
 # As many as BayesPointClassifier draws by default: a share is then known to 0.05 at worst.
-_N_VOTES = 100
+N_VOTES = 100
 # Ties that move the coverage further than this from the one asked for are worth a warning.
 _COVERAGE_SLACK = 0.05
 
 
-def risk_coverage_curve(y_true, y_pred, confidence, *, sample_weight=None):
+def risk_coverage_curve(
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
+) -> tuple[Array, Array, Array]:
     """Risk among the most confident cases, for every coverage that a threshold can reach.
 
     Parameters
@@ -67,19 +73,21 @@ def risk_coverage_curve(y_true, y_pred, confidence, *, sample_weight=None):
     array([0.9, 0.8, 0.5])
     """
     errors = _errors(y_true, y_pred)
-    confidence = _checked("confidence", confidence, len(errors))
+    sure = _checked("confidence", confidence, len(errors))
     weight = _checked_weight(sample_weight, len(errors))
     # Sorting ties by weight and error makes rounding, too, independent of the input's order.
-    order = np.lexsort((errors, weight, -confidence))
+    order = np.lexsort((errors, weight, -sure))
     order = order[weight[order] > 0]
-    confidence, weight, errors = confidence[order], weight[order], errors[order]
-    group_end = np.append(confidence[1:] != confidence[:-1], True)
+    sure, weight, errors = sure[order], weight[order], errors[order]
+    group_end = np.append(sure[1:] != sure[:-1], True)
     accepted = np.cumsum(weight)[group_end]
     wrong = np.cumsum(weight * errors)[group_end]
-    return accepted / accepted[-1], wrong / accepted, confidence[group_end]
+    return accepted / accepted[-1], wrong / accepted, sure[group_end]
 
 
-def aurc(y_true, y_pred, confidence, *, sample_weight=None):
+def aurc(
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
+) -> float:
     """Area under the risk-coverage curve: the smaller, the better the ordering and the labels.
 
     The area is ∫₀¹ R(c) dc with R(c) the risk at the smallest coverage, not below c, that a
@@ -109,8 +117,8 @@ def aurc(y_true, y_pred, confidence, *, sample_weight=None):
     return float(np.diff(coverage, prepend=0.0) @ risk)
 
 
-def _estimator_has(method):
-    def has(self):
+def _estimator_has(method: str) -> Callable[[Any], bool]:
+    def has(self: Any) -> bool:
         return hasattr(getattr(self, "estimator_", self.estimator), method)
 
     return has
@@ -199,16 +207,16 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        coverage=None,
-        max_risk=None,
-        delta=0.05,
-        confidence="gap",
-        cv=5,
-        reject_label=None,
-        reject_cost=0.5,
-    ):
+        coverage: float | None = None,
+        max_risk: float | None = None,
+        delta: float = 0.05,
+        confidence: Any = "gap",
+        cv: Any = 5,
+        reject_label: Any = None,
+        reject_cost: float = 0.5,
+    ) -> None:
         self.estimator = estimator
         self.coverage = coverage
         self.max_risk = max_risk
@@ -218,7 +226,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.reject_label = reject_label
         self.reject_cost = reject_cost
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RejectingClassifier":
         """Fit the classifier and find the threshold.
 
         Parameters
@@ -235,7 +243,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         RejectingClassifier
             This object.
         """
-        self._check_parameters(sample_weight)
+        self.check_parameters(sample_weight)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -249,11 +257,12 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._predicted_dtype()  # a reject_label that is a class shows here, before any prediction
+        self.predicted_dtype()  # a reject_label that is a class shows here, before any prediction
         self._find_threshold(X, y, sample_weight)
         return self
 
-    def _check_parameters(self, sample_weight):
+    def check_parameters(self, sample_weight: Any) -> None:
+        """Check the parameters that do not depend on data."""
         if not is_classifier(self.estimator):
             raise ValueError(f"estimator={self.estimator!r} is not a classifier; give one")
         if self.coverage is not None and self.max_risk is not None:
@@ -276,10 +285,10 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "count every row once; leave it out"
             )
 
-    def _is_prefit(self):
+    def _is_prefit(self) -> bool:
         return isinstance(self.cv, str)
 
-    def _find_threshold(self, X, y, sample_weight):
+    def _find_threshold(self, X: Any, y: Array, sample_weight: Any) -> None:
         self.threshold_, self.coverage_, self.risk_bound_ = -np.inf, 1.0, 1.0
         if self.coverage is None and self.max_risk is None:
             return
@@ -289,19 +298,19 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             confidence, errors = self._out_of_fold(X, y, sample_weight)
         confidence = _checked("confidence", confidence, len(errors))
-        if self.max_risk is None:
+        if self.coverage is not None:
             self.threshold_ = _threshold_for_coverage(confidence, self.coverage)
-        else:
+        elif self.max_risk is not None:
             self.threshold_, self.risk_bound_ = _threshold_for_risk(
                 confidence, errors, self.max_risk, self.delta
             )
         self.coverage_ = float(np.mean(confidence > self.threshold_))
 
-    def _out_of_fold(self, X, y, sample_weight):
+    def _out_of_fold(self, X: Any, y: Array, sample_weight: Any) -> tuple[Array, Array]:
         """Confidences and errors of rows held out once, pooled over the folds."""
-        folds = []
+        folds: list[tuple[Array, Array]] = []
 
-        def record(model, X_test, y_test):
+        def record(model: Any, X_test: Any, y_test: Any) -> float:
             confidence = confidence_of(model, X_test, self.confidence)
             folds.append((confidence, _errors(y_test, model.predict(X_test))))
             return 0.0
@@ -329,7 +338,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         counted = _checked_weight(sample_weight, len(y))[rows] > 0
         return confidence[counted], errors[counted]
 
-    def _predicted_dtype(self):
+    def predicted_dtype(self) -> Any:
         """Type of array that holds the classes and the reject label; None: as predicted."""
         if self.coverage is None and self.max_risk is None:
             return None
@@ -346,23 +355,23 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return np.promote_types(label_dtype, self.classes_.dtype)
         return np.dtype(object)
 
-    def confidence_scores(self, X):
+    def confidence_scores(self, X: Any) -> Array:
         """Return each row's confidence by the rule chosen, to compare with ``threshold_``."""
         check_is_fitted(self)
         return confidence_of(self.estimator_, X, self.confidence)
 
-    def reject(self, X):
+    def reject(self, X: Any) -> Array:
         """Say which rows are left undecided: an array of bool, True where rejected."""
         return self._decide(X)[1]
 
-    def _decide(self, X):
+    def _decide(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self)
         labels = self.estimator_.predict(X)
         if self.threshold_ == -np.inf:
             return labels, np.zeros(len(labels), dtype=bool)
         return labels, ~(self.confidence_scores(X) > self.threshold_)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Array:
         """Predict labels, `reject_label` where the case is rejected.
 
         Parameters
@@ -377,7 +386,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             the classifier's own labels if neither `coverage` nor `max_risk` is set.
         """
         labels, rejected = self._decide(X)
-        dtype = self._predicted_dtype()
+        dtype = self.predicted_dtype()
         if dtype is None:
             return labels
         labels = labels.astype(dtype)
@@ -385,18 +394,18 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return labels
 
     @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Array:
         """Return the classifier's probabilities, of rejected rows as well."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Array:
         """Return the classifier's outputs, of rejected rows as well."""
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return 1 - (errors + reject_cost * rejected) / n, so that rejecting all does not win.
 
         Parameters
@@ -418,7 +427,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weight = _checked_weight(sample_weight, len(cost))
         return float(1.0 - np.average(cost, weights=weight))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Tags of the classifier inside, for one label per case."""
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
@@ -430,7 +439,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _threshold_for_coverage(confidence, coverage):
+def _threshold_for_coverage(confidence: Array, coverage: float) -> float:
     """Threshold that decides a share as near as possible to `coverage`, and more than none."""
     values, counts = np.unique(confidence, return_counts=True)
     rejected = np.append(0, np.cumsum(counts[:-1]))
@@ -447,7 +456,9 @@ def _threshold_for_coverage(confidence, coverage):
     return float(-np.inf if nearest == 0 else values[nearest - 1])
 
 
-def _threshold_for_risk(confidence, errors, max_risk, delta):
+def _threshold_for_risk(
+    confidence: Array, errors: Array, max_risk: float, delta: float
+) -> tuple[float, float]:
     """Loosest threshold that is shown to keep the risk, and the bound there; inf if none is.
 
     Let s(k) be the k-th largest confidence. Given s(k) = t, the cases strictly above t are
@@ -483,14 +494,14 @@ def _threshold_for_risk(confidence, errors, max_risk, delta):
     return np.inf, best
 
 
-def _binomial_upper_bound(n_errors, n_cases, delta):
+def _binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array:
     """Clopper-Pearson: largest p with P(Binomial(n_cases, p) <= n_errors) >= delta."""
     n_right = n_cases - n_errors
     bound = betaincinv(n_errors + 1.0, np.maximum(n_right, 1), 1.0 - delta)
     return np.where(n_right > 0, bound, 1.0)
 
 
-def confidence_of(estimator, X, rule):
+def confidence_of(estimator: Any, X: Any, rule: Any) -> Array:
     """Confidences of a fitted classifier by a rule, shape (n_samples,)."""
     _check_rule(rule)
     if rule == "vote":
@@ -504,14 +515,14 @@ def confidence_of(estimator, X, rule):
     return best - second
 
 
-def _check_rule(rule):
+def _check_rule(rule: Any) -> None:
     if not callable(rule) and rule not in _RULES:
         raise ValueError(
             f"confidence={rule!r} is not known; use one of {_RULES} or a callable(estimator, X)"
         )
 
 
-def _outputs(estimator, X):
+def _outputs(estimator: Any, X: Any) -> Array:
     """One output per class, shape (n_samples, n_classes)."""
     if hasattr(estimator, "decision_function"):
         outputs = np.asarray(estimator.decision_function(X), dtype=np.float64)
@@ -536,13 +547,13 @@ def _outputs(estimator, X):
     return outputs
 
 
-def _vote_share(estimator, X):
+def _vote_share(estimator: Any, X: Any) -> Array:
     """Share of the committee that agrees with the prediction."""
     predicted = estimator.predict(X)
     model, X = unwrapped(estimator, X)
     if hasattr(model, "sample_proba"):
         # A fixed seed: the same case must get the same confidence in every call.
-        proba = model.sample_proba(X, n_samples=_N_VOTES, random_state=0)
+        proba = model.sample_proba(X, n_samples=N_VOTES, random_state=0)
         votes = np.argmax(proba, axis=2)
     elif hasattr(type(model), "estimators_samples_"):  # forests and bagging, not e.g. boosting
         X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
@@ -558,7 +569,7 @@ def _vote_share(estimator, X):
     return np.mean(model.classes_[votes] == predicted, axis=0)
 
 
-def unwrapped(estimator, X=None):
+def unwrapped(estimator: Any, X: Any = None) -> Any:
     """Classifier at the heart of pipelines and searches; with X, also the input it gets."""
     transformed = X
     while True:
@@ -574,7 +585,7 @@ def unwrapped(estimator, X=None):
             return estimator if X is None else (estimator, transformed)
 
 
-def _fit_params(estimator, sample_weight):
+def _fit_params(estimator: Any, sample_weight: Any) -> dict[str, Any]:
     """Keyword that takes the weights to the last step's `fit`."""
     if sample_weight is None:
         return {}
@@ -590,7 +601,7 @@ def _fit_params(estimator, sample_weight):
     return {path + "sample_weight": sample_weight}
 
 
-def _errors(y_true, y_pred):
+def _errors(y_true: Any, y_pred: Any) -> Array:
     """Where the labels differ, as booleans."""
     y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
     check_consistent_length(y_true, y_pred)
@@ -607,7 +618,7 @@ def _errors(y_true, y_pred):
     return np.asarray(y_true != y_pred, dtype=bool)
 
 
-def _checked(name, values, n_samples):
+def _checked(name: str, values: Any, n_samples: int) -> Array:
     """One number per case, as float64, none of them NaN."""
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (n_samples,):
@@ -619,7 +630,7 @@ def _checked(name, values, n_samples):
     return values
 
 
-def _checked_weight(sample_weight, n_samples):
+def _checked_weight(sample_weight: Any, n_samples: int) -> Array:
     if sample_weight is None:
         return np.ones(n_samples)
     weight = _checked("sample_weight", sample_weight, n_samples)
@@ -631,6 +642,6 @@ def _checked_weight(sample_weight, n_samples):
     return weight
 
 
-def _check_number(name, value, is_valid, wanted):
+def _check_number(name: str, value: Any, is_valid: Callable[[Any], bool], wanted: str) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_valid(value):
         raise ValueError(f"{name}={value!r} is not valid; give a number {wanted}")

@@ -8,14 +8,24 @@ gradient. Sites of one evaluation are the start of the next. For perceptrons, se
 by their errors on points left out.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from bayespoint.inference.ep.sites import Likelihood, evidence_slopes, held_out_scores, propagate
+from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.ep.sites import (
+    FixedPoint,
+    Likelihood,
+    evidence_slopes,
+    held_out_scores,
+    propagate,
+)
+from bayespoint.inference.problem import machines_of
 from bayespoint.space.decisions import fit_steepness, label_odds
+from bayespoint.space.kernels import Kernel
 from bayespoint.space.merging import of_each_class
 
 # Points that the evidence is computed of, at most; every class in proportion.
@@ -57,10 +67,10 @@ SOFTNESS = (0.1, 1.0, 10.0)
 NEAR_LOSS = 1.6
 
 
-class Settings(NamedTuple):
-    """Of the model; those that are not chosen stay as they are."""
+class Candidate(NamedTuple):
+    """Numbers of a model that are looked at; those that are not chosen stay as they are."""
 
-    gamma: float
+    gamma: Any  # a width, or one a feature
     bias: float
     softness: float
     label_noise: Any  # one rate, or one a class
@@ -69,7 +79,7 @@ class Settings(NamedTuple):
 class Chosen(NamedTuple):
     """Settings with the largest evidence found."""
 
-    settings: Settings
+    settings: Candidate
     log_evidence: float
     n_evaluations: int
 
@@ -79,19 +89,22 @@ class _TimeUpError(Exception):
 
 
 def choose_held_out(
-    kernel, X, label, weight, settings, names, *, scale, noise=0.0, alone=True, stop=None
-):  # fmt: skip
+    kernel: Kernel, X: Matrix, label: Array, weight: Array, settings: Candidate,
+    names: Sequence[str], *, scale: float, noise: float = 0.0, alone: Any = True,
+    stop: Callable[[], bool] | None = None,
+) -> Chosen:  # fmt: skip
     """Maximise the probability of labels held out over some of "gamma" and "softness".
 
     Parameters as for `choose`; ``noise`` is the share of wrong labels, ``alone`` as for
-    `bayespoint.inference.ep.sites.held_out_scores`.
+    `inference.ep.sites.held_out_scores`.
 
     Returns
     -------
     Chosen
         With the log-probability of the held-out labels in the place of the evidence.
     """
-    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop, noise, alone)
+    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop)
+    search.noise, search.alone = noise, alone
     grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
     starts = np.stack([values.ravel() for values in grid], axis=-1)
     try:
@@ -109,14 +122,17 @@ def choose_held_out(
     return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
 
 
-def choose_by_errors(trial, settings, names, *, scale, slack, stop):
+def choose_by_errors(
+    trial: Callable[[Candidate], tuple[float, float]], settings: Candidate, names: Sequence[str],
+    *, scale: float, slack: float, stop: Callable[[], bool],
+) -> Candidate:  # fmt: skip
     """Choose a width, then a softness, by labels left out.
 
     Parameters
     ----------
     trial : callable
-        From `Settings` to the share of held-out labels that are wrong, and to their log-loss.
-    settings : Settings
+        From `Candidate` to the share of held-out labels that are wrong, and to their log-loss.
+    settings : Candidate
     names : sequence of str
         Of "gamma" and "softness", which to choose.
     scale : float
@@ -129,7 +145,7 @@ def choose_by_errors(trial, settings, names, *, scale, slack, stop):
 
     Returns
     -------
-    Settings
+    Candidate
     """
     best, least = settings, (np.inf, np.inf)
     if "gamma" in names:
@@ -156,7 +172,10 @@ def choose_by_errors(trial, settings, names, *, scale, slack, stop):
     return best
 
 
-def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
+def choose(
+    kernel: Kernel, X: Matrix, label: Array, weight: Array, settings: Candidate,
+    names: Sequence[str], *, scale: float, stop: Callable[[], bool] | None = None,
+) -> Chosen:  # fmt: skip
     """Maximise the evidence over some of the settings.
 
     Parameters
@@ -169,7 +188,7 @@ def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
         Class numbers.
     weight : ndarray of shape (n_points,)
         Copies.
-    settings : Settings
+    settings : Candidate
         Of those not chosen.
     names : sequence of str
         Which to choose.
@@ -208,19 +227,21 @@ def choose(kernel, X, label, weight, settings, names, *, scale, stop=None):
 class _Search:
     """What is known of the points, and the best settings so far."""
 
-    def __init__(self, kernel, X, label, weight, settings, names, scale, stop):
+    def __init__(
+        self, kernel: Kernel, X: Matrix, label: Array, weight: Array, settings: Candidate,
+        names: Sequence[str], scale: float, stop: Callable[[], bool] | None,
+    ) -> None:  # fmt: skip
         self.kernel, self.X, self.names, self.stop = kernel, X, list(names), stop
         self.fixed, self.scale = settings, scale
         n_classes = int(label.max()) + 1
-        machines = [1] if n_classes == 2 else range(n_classes)
-        self.own = label == np.array(machines)[:, None]
+        self.own = label == np.array(machines_of(n_classes))[:, None]
         self.label, self.weight, self.n_others = label, weight, n_classes - 1
         self.sites: list = [None] * len(self.own)
         self.best = np.array([PRIORS[name][0] for name in names])
         self.best_value, self._least = -np.inf, np.inf
         self.n_evaluations = 0
 
-    def settings(self, point):
+    def settings(self, point: Array) -> Candidate:
         values = dict(zip(self.names, point, strict=True))
         chosen: dict = {name: np.exp(value) for name, value in values.items()}
         if "gamma" in chosen:
@@ -230,12 +251,12 @@ class _Search:
         numbers = {name: float(value) for name, value in chosen.items()}
         return self.fixed._replace(**numbers)
 
-    def _begin(self):
+    def _begin(self) -> None:
         if self.stop is not None and self.stop() and self.n_evaluations:
             raise _TimeUpError
         self.n_evaluations += 1
 
-    def _loss(self, point, value):
+    def _loss(self, point: Array, value: float) -> tuple[float, Array]:
         """Minus value and log-prior, and the gradient of the latter; keeps the best point."""
         mean, deviation = np.array([PRIORS[name] for name in self.names]).T
         away = (point - mean) / deviation
@@ -246,7 +267,9 @@ class _Search:
             self._least, self.best, self.best_value = loss, np.array(point), value
         return loss, away / deviation
 
-    def _propagate(self, machine, K, settings):
+    def _propagate(
+        self, machine: int, K: Array, settings: Candidate
+    ) -> tuple[Any, Likelihood, Any]:
         """Fixed point of one machine, its likelihood, and how that changes with the rate."""
         likelihood, changes = self._likelihood(settings, self.own[machine], K.diagonal())
         found = propagate(
@@ -256,7 +279,9 @@ class _Search:
         self.sites[machine] = found.sites if good else None
         return (found if good else None), likelihood, changes
 
-    def _likelihood(self, settings, own, diagonal):
+    def _likelihood(
+        self, settings: Candidate, own: Array, diagonal: Array
+    ) -> tuple[Likelihood, tuple[Array, Array]]:
         """Of one machine, with the changes of log-odds and log-rights by the logit of the rate."""
         rate = np.broadcast_to(settings.label_noise, self.n_others + 1)[self.label]
         # A wrong label is any of the others: of this class with this chance.
@@ -277,17 +302,14 @@ class _Search:
 class _HeldOut(_Search):
     """Minus the log-probability of held-out labels, and the prior."""
 
-    def __init__(
-        self, kernel, X, label, weight, settings, names, scale, stop, noise=0.0, alone=True
-    ):
-        super().__init__(kernel, X, label, weight, settings, names, scale, stop)
-        self.noise, self.alone = noise, alone
+    noise: float = 0.0  # share of wrong labels
+    alone: Any = True  # as for `held_out_scores`
 
-    def __call__(self, point):
+    def __call__(self, point: Array) -> float:
         self._begin()
         return self._loss(point, self._log_probability(self.settings(point)))[0]
 
-    def _log_probability(self, settings):
+    def _log_probability(self, settings: Candidate) -> float:
         kernel = self.kernel.with_settings(settings.gamma, settings.bias)
         K, _ = kernel.with_derivatives(self.X, ())
         scores = []
@@ -302,7 +324,7 @@ class _HeldOut(_Search):
 class _Evidence(_Search):
     """Minus the log evidence, and the prior, with their gradient."""
 
-    def __call__(self, point):
+    def __call__(self, point: Array) -> tuple[float, Array]:
         self._begin()
         value, gradient = self._log_evidence(self.settings(point))
         loss, prior = self._loss(point, value)
@@ -310,7 +332,7 @@ class _Evidence(_Search):
             return loss, prior
         return loss, np.array([-gradient[name] for name in self.names]) + prior
 
-    def _log_evidence(self, settings):
+    def _log_evidence(self, settings: Candidate) -> tuple[float, dict[str, float]]:
         kernel = self.kernel.with_settings(settings.gamma, settings.bias)
         wanted = [name for name in ("gamma", "bias") if name in self.names]
         K, changes = kernel.with_derivatives(self.X, wanted)
@@ -325,7 +347,10 @@ class _Evidence(_Search):
                 gradient[name] += value
         return total, gradient
 
-    def _gradient(self, found, likelihood, settings, changes, noise_changes):
+    def _gradient(
+        self, found: FixedPoint, likelihood: Likelihood, settings: Candidate,
+        changes: dict[str, Array], noise_changes: tuple[Array, Array],
+    ) -> dict[str, float]:  # fmt: skip
         gaussian = found.gaussian
         gradient, by_softness = evidence_slopes(gaussian, likelihood, changes, settings.softness)
         if "softness" in self.names:
@@ -338,7 +363,7 @@ class _Evidence(_Search):
         return gradient
 
 
-def evidence_points(label, entropy, most=EVIDENCE_POINTS):
+def evidence_points(label: Array, entropy: int, most: int = EVIDENCE_POINTS) -> Array:
     """Choose at most so many points, every class in proportion and none left out."""
     if len(label) <= most:
         return np.arange(len(label))

@@ -9,13 +9,18 @@ leaving out one of them at a time (the jackknife) tells the error.
 """
 
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array
 from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table
 from bayespoint.inference.billiard.chains import pass_rates
 from bayespoint.inference.billiard.starts import random_start, start_rng
+from bayespoint.space.factor import Factor
+from bayespoint.space.version_space import VersionSpace
 
 # Levels are so many standard deviations of the number of errors apart, in units of log-odds: about
 # half of all changes of places are then accepted.
@@ -39,25 +44,36 @@ NEWTON_STEPS = 100
 NEWTON_TOLERANCE = 1e-10
 
 
-class Draws(NamedTuple):
+class ErrorCounts(NamedTuple):
     """Numbers of errors seen on ladders, and how often."""
 
-    group_odds: np.ndarray  # (groups,), log-odds wanted of the points of each group
-    levels: np.ndarray  # (levels,), largest log-odds of a point
-    errors: np.ndarray  # (kinds, groups), distinct numbers of errors by group
-    counts: np.ndarray  # (2, ladders, kinds), draws of each kind, in both halves of the run
+    group_odds: Array  # (groups,), log-odds wanted of the points of each group
+    levels: Array  # (levels,), largest log-odds of a point
+    errors: Array  # (kinds, groups), distinct numbers of errors by group
+    counts: Array  # (2, ladders, kinds), draws of each kind, in the halves of the run
 
-    def halves(self):
-        """Return the draws of either half."""
-        empty = np.zeros_like(self.counts[0])
-        return [self._replace(counts=np.stack([half, empty])) for half in self.counts]
+    def half(self, which: int) -> Self:
+        """Return the draws of the first (0) or of the second half (1)."""
+        return self._replace(counts=self.counts[which : which + 1])
+
+
+class Estimate(NamedTuple):
+    """What draws tell of the log-odds t wanted."""
+
+    log_z: float
+    mean_cost: float  # of sum_i t_i e_i
+    mean_errors: float  # of sum_i e_i
+    level_log_z: Array  # of each level
 
 
 class _Ladders:
     """Balls on all levels of several ladders; neighbours of a ladder change places."""
 
-    def __init__(self, space, odds, factor, levels, start, entropy, number):
-        self.space, self.odds, self.levels = space, odds, np.asarray(levels)
+    def __init__(
+        self, space: VersionSpace, odds: Array, factor: Factor, levels: list[float], start: Array,
+        entropy: int, number: int,
+    ) -> None:  # fmt: skip
+        self.space, self.levels = space, np.asarray(levels)
         self.group_odds, group = np.unique(odds, return_inverse=True)
         self.member = np.eye(len(self.group_odds), dtype=np.int64)[group]
         n_ladders = len(start)
@@ -74,7 +90,7 @@ class _Ladders:
         self._log_rates = -np.minimum(self.levels[:, None], self.group_odds)
         self._first = 0
 
-    def step(self, budget, threads):
+    def step(self, budget: Budget, threads: Threads) -> tuple[Array, Array] | None:
         """Errors of each group, (ladders, balls, `EXCHANGE`, groups), or None if time is up.
 
         Balls change places afterwards; ``level`` of these draws is returned beside them.
@@ -89,7 +105,7 @@ class _Ladders:
         self.balls.table.pass_rate[:] = self._rates[self.level.ravel()]
         return errors, level
 
-    def _exchange(self, errors):
+    def _exchange(self, errors: Array) -> None:
         """Let neighbouring levels change their balls, as their densities allow."""
         ladders = np.arange(len(self.level))
         ball = np.argsort(self.level, axis=1)  # on each level
@@ -102,19 +118,22 @@ class _Ladders:
             self.level[ladders[swap], a[swap]] = low + 1
             self.level[ladders[swap], b[swap]] = low
 
-    def positions(self):
+    def positions(self) -> Array:
         """Coefficients by ladder and level, (ladders, levels, m)."""
         ladders = np.arange(len(self.level))[:, None]
         held = self.balls.positions().reshape(*self.level.shape, -1)
         return held[ladders, np.argsort(self.level, axis=1)]
 
 
-def draw_ladders(space, odds, factor, n_ladders, n_draws, entropy, budget, threads):
-    """Draw ``n_draws`` times on each level of each ladder; return `Draws`."""
+def draw_ladders(
+    space: VersionSpace, odds: Array, factor: Factor, n_ladders: int, n_draws: int, entropy: int,
+    budget: Budget, threads: Threads,
+) -> ErrorCounts:  # fmt: skip
+    """Draw ``n_draws`` times on each level of each ladder; return `ErrorCounts`."""
     with budget.unlimited():
         levels, start = _grown(space, odds, factor, n_ladders, entropy, budget, threads)
     ladders = _Ladders(space, odds, factor, levels, start, entropy, 0)
-    seen: list = []
+    seen: list[Array] = []
     n_steps, burn_in = max(2, -(-n_draws // EXCHANGE)), BURN_IN // EXCHANGE
     for step in range(burn_in + n_steps):
         # Two steps that count are made whatever the time.
@@ -133,18 +152,8 @@ def draw_ladders(space, odds, factor, n_ladders, n_draws, entropy, budget, threa
     return _counted(ladders.group_odds, ladders.levels, seen)
 
 
-def log_normalisers(draws, ladders):
-    """Estimates from some of the ladders.
-
-    Returns
-    -------
-    log_z : float
-        Log Z of the log-odds t wanted.
-    mean_cost, mean_errors : float
-        Means of sum_i t_i e_i and of sum_i e_i there.
-    level_log_z : ndarray
-        Log Z of the levels.
-    """
+def estimate(draws: ErrorCounts, ladders: list[int]) -> Estimate:
+    """Estimate log Z and means from some of the ladders."""
     counts = draws.counts[:, ladders].sum(axis=(0, 1))
     sizes = np.full(len(draws.levels), counts.sum() / len(draws.levels))
     seen = counts > 0
@@ -162,10 +171,11 @@ def log_normalisers(draws, ladders):
     possible = share > 0
     log_z -= np.logaddexp.reduce(log_weight + log_density[0])  # Z of level 0 is 1
     mean_cost = share[possible] @ cost[possible]
-    return log_z, mean_cost, share @ errors.sum(axis=1), level_log_z - level_log_z[0]
+    mean_errors = share @ errors.sum(axis=1)
+    return Estimate(log_z, mean_cost, mean_errors, level_log_z - level_log_z[0])
 
 
-def _multistate(log_density, log_counts, log_sizes):
+def _multistate(log_density: Array, log_counts: Array, log_sizes: Array) -> Array:
     """Log Z of levels: the minimum of a convex function, by Newton's method."""
     sizes, log_z = np.exp(log_sizes), np.zeros(len(log_sizes))
     for k in range(1, len(log_z)):  # a first guess, level by level
@@ -187,7 +197,10 @@ def _multistate(log_density, log_counts, log_sizes):
     return log_z
 
 
-def _grown(space, odds, factor, n_ladders, entropy, budget, threads):
+def _grown(
+    space: VersionSpace, odds: Array, factor: Factor, n_ladders: int, entropy: int, budget: Budget,
+    threads: Threads,
+) -> tuple[list[float], Array]:  # fmt: skip
     """Add level after level, with all lower ones at work, up to the log-odds wanted.
 
     Returns the levels, and the balls on them: (n_ladders, levels, m).
@@ -198,7 +211,7 @@ def _grown(space, odds, factor, n_ladders, entropy, budget, threads):
     largest, levels = np.max(odds[~sure], initial=0.0), [0.0]
     while True:
         ladders = _Ladders(space, odds, factor, levels, start, entropy, len(levels))
-        top = []
+        top: list[Array] = []
         for step in range(GROWTH_STEPS):
             drawn = ladders.step(budget, threads)
             if drawn is None:
@@ -224,8 +237,8 @@ def _grown(space, odds, factor, n_ladders, entropy, budget, threads):
         start = np.concatenate([start, start[:, -1:]], axis=1)
 
 
-def _counted(group_odds, levels, seen):
-    """Return `Draws` of errors, (ladders, draws, groups) a step."""
+def _counted(group_odds: Array, levels: Array, seen: list[Array]) -> ErrorCounts:
+    """Return the counts of errors, (ladders, draws, groups) a step."""
     n_ladders, per_step, n_groups = seen[0].shape
     errors = np.stack(seen)
     kinds, kind = np.unique(errors.reshape(-1, n_groups), axis=0, return_inverse=True)
@@ -235,4 +248,4 @@ def _counted(group_odds, levels, seen):
         [np.bincount(half[:, ladder].ravel(), minlength=len(kinds)) for ladder in range(n_ladders)]
         for half in (kind[:middle], kind[middle:])
     ]
-    return Draws(group_odds, levels, kinds, np.array(counts, dtype=np.float64))
+    return ErrorCounts(group_odds, levels, kinds, np.array(counts, dtype=np.float64))

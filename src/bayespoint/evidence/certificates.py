@@ -1,6 +1,7 @@
 """A bound on the error of new points, from the evidence (PAC-Bayes)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
@@ -8,6 +9,9 @@ from scipy.special import rel_entr, stdtrit
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import check_number, check_positive_integer, warn
+
+if TYPE_CHECKING:  # which makes certificates
+    from bayespoint.evidence.estimates import Evidence
 
 # Share of delta spent on the sampling error of what the bound is computed from.
 SAMPLING_SHARE = 0.01
@@ -54,7 +58,7 @@ class Certificate:
     delta: float
     n_settings: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         """Say what the bounds are about."""
         chosen = f", chosen among {self.n_settings} settings" if self.n_settings > 1 else ""
         point = "no bound" if np.isnan(self.bayes_point) else f"at most {self.bayes_point:.3f}"
@@ -67,7 +71,7 @@ class Certificate:
         )
 
 
-def certify(evidence, delta, n_settings):
+def certify(evidence: "Evidence", delta: float, n_settings: int) -> Certificate:
     """Return the `Certificate` of an `Evidence`."""
     check_number("delta", delta, above=0)
     if delta >= 1:
@@ -97,10 +101,10 @@ def certify(evidence, delta, n_settings):
     )  # fmt: skip
 
 
-def largest_error(training_error, bound):
+def largest_error(training_error: float, bound: float) -> float:
     """Return the largest p with kl(training_error || p) <= bound, kl that of two coins."""
 
-    def excess(p):
+    def excess(p: float) -> float:
         terms = rel_entr([training_error, 1 - training_error], [p, 1 - p])
         return float(np.sum(terms)) - bound
 

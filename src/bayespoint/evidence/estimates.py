@@ -1,6 +1,8 @@
 """The evidence: how probable a model made the labels before it saw them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -8,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import (
+    check_choice,
     check_jobs,
     check_label_noise,
     check_positive_integer,
@@ -17,15 +20,15 @@ from bayespoint._support.checks import (
     entropy_of,
     warn,
 )
-from bayespoint._support.threads import open_threads
-from bayespoint.evidence.bridge import draw_ladders, log_normalisers
-from bayespoint.evidence.certificates import certify
+from bayespoint._support.threads import Threads, open_threads
+from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.evidence.bridge import ErrorCounts, draw_ladders, estimate
+from bayespoint.evidence.certificates import Certificate, certify
 from bayespoint.evidence.tilting import log_orthant_batches
 from bayespoint.inference.ep.propagation import expectation_propagation
 from bayespoint.space.decisions import label_odds
-from bayespoint.space.factor import factorise
-from bayespoint.space.rows import all_rows
-from bayespoint.space.version_space import EmptyVersionSpaceError, check_space
+from bayespoint.space.factor import Factor
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace, check_space
 
 METHODS = ("sampling", "bridge", "tilting", "ep")
 
@@ -83,9 +86,9 @@ class Evidence:
     n_points: int
     shape: str
     trusted: bool = True
-    info: dict = field(default_factory=dict, repr=False)
+    info: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def certificate(self, delta=0.05, *, n_settings=1):
+    def certificate(self, delta: float = 0.05, *, n_settings: int = 1) -> Certificate:
         """Bound the error of new points (PAC-Bayes).
 
         Parameters
@@ -104,9 +107,10 @@ class Evidence:
 
 
 def log_evidence(
-    space, *, label_noise=0.0, method="sampling", n_draws=None, n_runs=16, max_time=None,
-    n_jobs=None, random_state=None, verbose=0,
-):  # fmt: skip
+    space: VersionSpace, *, label_noise: ArrayLike = 0.0, method: str = "sampling",
+    n_draws: int | None = None, n_runs: int = 16, max_time: float | None = None,
+    n_jobs: int | None = None, random_state: Seed = None, verbose: int = 0,
+) -> Evidence:  # fmt: skip
     """Estimate the logarithm of the evidence.
 
     The probability of the labels under the prior: of version space, or with label noise
@@ -168,7 +172,7 @@ def log_evidence(
     budget = Budget(max_time, "evidence" if verbose else None)
     entropy = entropy_of(random_state)
     with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+        factor = space.rows.factorise(space.softness, threads, lambda: budget.interrupted)
         possible = not np.any(noise) and factor.rank == len(space)
         if method == "tilting" and not possible:
             raise ValueError(
@@ -177,19 +181,21 @@ def log_evidence(
                 f"set softness > 0."
             )
         if possible and method != "bridge":
-            estimate = _by_tilting(space, n_draws or TILTING_DRAWS, n_runs, entropy, budget)
+            evidence = _by_tilting(space, n_draws or TILTING_DRAWS, n_runs, entropy, budget)
         else:
-            estimate = _by_bridges(
+            evidence = _by_bridges(
                 space, noise, factor, n_draws or BRIDGE_DRAWS, n_runs, entropy, budget, threads
             )
     if budget.interrupted:
         raise KeyboardInterrupt
-    return estimate
+    return evidence
 
 
-def _check_arguments(method, n_draws, n_runs, max_time, n_jobs, random_state, verbose):
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}; got {method!r}.")
+def _check_arguments(
+    method: str, n_draws: int | None, n_runs: int, max_time: float | None, n_jobs: int | None,
+    random_state: Seed, verbose: int,
+) -> None:  # fmt: skip
+    check_choice("method", method, METHODS)
     if n_draws is not None:
         check_positive_integer("n_draws", n_draws)
     check_positive_integer("n_runs", n_runs)
@@ -201,8 +207,10 @@ def _check_arguments(method, n_draws, n_runs, max_time, n_jobs, random_state, ve
     check_verbose(verbose)
 
 
-def _by_tilting(space, n_draws, n_runs, entropy, budget):
-    G = all_rows(space.rows)
+def _by_tilting(
+    space: VersionSpace, n_draws: int, n_runs: int, entropy: int, budget: Budget
+) -> Evidence:
+    G = space.rows.matrix()
     G[np.diag_indices_from(G)] += space.ridge
     G *= np.outer(space.y, space.y)
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(8,)))
@@ -221,24 +229,30 @@ def _by_tilting(space, n_draws, n_runs, entropy, budget):
         )
     value, stderr = float(value + largest), float(stderr)
     return Evidence(
-        value, stderr, "tilting", n_runs, -value, stderr, 0.0, 0.0, len(space), "log-concave",
-        share <= LARGEST_SHARE, {"largest_share": share},
+        value, stderr, method="tilting", n_runs=n_runs, divergence=-value, divergence_error=stderr,
+        training_error=0.0, training_error_error=0.0, n_points=len(space), shape="log-concave",
+        trusted=share <= LARGEST_SHARE, info={"largest_share": share},
     )  # fmt: skip
 
 
-def _by_bridges(space, noise, factor, n_draws, n_runs, entropy, budget, threads):
-    odds = label_odds(noise)
-    if np.all(noise == 0):
+def _by_bridges(
+    space: VersionSpace, noise: Array, factor: Factor, n_draws: int, n_runs: int, entropy: int,
+    budget: Budget, threads: Threads,
+) -> Evidence:  # fmt: skip
+    sure = bool(np.all(noise == 0))
+    if sure:
         conflicting = space.conflict()
         if conflicting is not None:
             raise EmptyVersionSpaceError(conflicting)
+    odds = label_odds(noise)
     draws = draw_ladders(space, odds, factor, n_runs, n_draws, entropy, budget, threads)
     runs = list(range(n_runs))
-    estimates, errors = _jackknife(runs, lambda kept: np.array(log_normalisers(draws, kept)[:3]))
-    log_z, mean_cost, mean_errors = estimates
-    cost_error = _jackknife(
-        runs, lambda kept: -np.sum(log_normalisers(draws, kept)[:2])
-    )[1]  # fmt: skip
+
+    def numbers(kept: list[int]) -> Array:
+        one = estimate(draws, kept)
+        return np.array([one.log_z, -one.log_z - one.mean_cost, one.mean_errors / len(space)])
+
+    (log_z, divergence, training_error), errors = _jackknife(runs, numbers)
     drift = _drift(draws, runs)
     if abs(drift) > DRIFT:
         warn(
@@ -248,41 +262,39 @@ def _by_bridges(space, noise, factor, n_draws, n_runs, entropy, budget, threads)
             ConvergenceWarning,
         )
     constant = float(np.sum(np.log1p(-noise)))
-    levels = log_normalisers(draws, runs)[3]
-    info = {"levels": draws.levels, "log_z": levels, "drift": drift}
-    shape = "log-concave" if np.all(noise == 0) else "any"
+    levels = estimate(draws, runs).level_log_z
     return Evidence(
-        float(log_z + constant), float(errors[0]), "bridge", n_runs, float(-log_z - mean_cost),
-        float(cost_error), float(mean_errors / len(space)), float(errors[2] / len(space)),
-        len(space), shape, abs(drift) <= DRIFT, info,
+        float(log_z + constant), float(errors[0]), method="bridge", n_runs=n_runs,
+        divergence=float(divergence), divergence_error=float(errors[1]),
+        training_error=float(training_error), training_error_error=float(errors[2]),
+        n_points=len(space), shape="log-concave" if sure else "any", trusted=abs(drift) <= DRIFT,
+        info={"levels": draws.levels, "log_z": levels, "drift": drift},
     )  # fmt: skip
 
 
-def _drift(draws, runs):
+def _drift(draws: ErrorCounts, runs: list[int]) -> float:
     """Difference of the estimates from the halves of the draws, in its standard errors."""
-    halves = draws.halves()
-
-    def difference(kept):
-        return log_normalisers(halves[1], kept)[0] - log_normalisers(halves[0], kept)[0]
-
-    value, error = _jackknife(runs, difference)
+    first, second = draws.half(0), draws.half(1)
+    value, error = _jackknife(
+        runs, lambda kept: estimate(second, kept).log_z - estimate(first, kept).log_z
+    )
     return float(value / error) if error > 0 else 0.0
 
 
-def _jackknife(runs, estimate):
+def _jackknife(runs: list[Any], estimate_from: Callable[[list[Any]], Any]) -> tuple[Any, Any]:
     """Estimate from all runs, and its standard error from leaving out one at a time."""
     n = len(runs)
-    left_out = np.array([estimate(runs[:i] + runs[i + 1 :]) for i in range(n)])
+    left_out = np.array([estimate_from(runs[:i] + runs[i + 1 :]) for i in range(n)])
     deviation = left_out - left_out.mean(axis=0)
-    return estimate(runs), np.sqrt((n - 1) / n * np.sum(deviation**2, axis=0))
+    return estimate_from(runs), np.sqrt((n - 1) / n * np.sum(deviation**2, axis=0))
 
 
-def _by_propagation(space, noise, max_time):
-    posterior = expectation_propagation(
-        space, label_noise=noise, max_time=max_time
-    )  # fmt: skip
+def _by_propagation(space: VersionSpace, noise: Array, max_time: float | None) -> Evidence:
+    posterior = expectation_propagation(space, label_noise=noise, max_time=max_time)
     divergence, training_error = posterior.divergence()
     return Evidence(
-        posterior.log_evidence, np.nan, "ep", 1, divergence, np.nan, training_error, np.nan,
-        len(space), "gaussian", bool(np.isfinite(divergence)), {"posterior": posterior},
+        posterior.log_evidence, np.nan, method="ep", n_runs=1, divergence=divergence,
+        divergence_error=np.nan, training_error=training_error, training_error_error=np.nan,
+        n_points=len(space), shape="gaussian", trusted=bool(np.isfinite(divergence)),
+        info={"posterior": posterior},
     )  # fmt: skip

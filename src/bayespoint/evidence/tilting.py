@@ -10,13 +10,18 @@ import numpy as np
 from scipy.optimize import root
 from scipy.special import log_ndtr, ndtri_exp
 
+from bayespoint._support.budget import Budget
+from bayespoint._support.types import Array
+
 # Numbers held for the draws of one batch.
 BATCH_NUMBERS = 4_000_000
 
-_LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
+LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def log_orthant_batches(G, n_draws, n_least, rng, budget):
+def log_orthant_batches(
+    G: Array, n_draws: int, n_least: int, rng: np.random.Generator, budget: Budget
+) -> Array:
     """Log-weights of independent draws, whose mean weight is P(d > 0) for d ~ N(0, G).
 
     Parameters
@@ -38,7 +43,7 @@ def log_orthant_batches(G, n_draws, n_least, rng, budget):
     below[np.diag_indices_from(below)] = 0.0
     tilt = _saddle_point(below, budget)
     size = max(1, min(n_draws, BATCH_NUMBERS // len(G)))
-    parts: list = []
+    parts: list[Array] = []
     done = 0
     while done < n_draws and (done < n_least or not budget.spent()):
         parts.append(_log_weights(below, tilt, min(size, n_draws - done), rng))
@@ -48,7 +53,7 @@ def log_orthant_batches(G, n_draws, n_least, rng, budget):
     return np.concatenate(parts)
 
 
-def _ordered_factor(G):
+def _ordered_factor(G: Array) -> Array:
     """Cholesky factor with the margins in order: the least probable one next, given the others."""
     m = len(G)
     G, L = G.copy(), np.zeros((m, m))
@@ -65,23 +70,28 @@ def _ordered_factor(G):
         L[k, k] = np.sqrt(variance[best - k])
         L[k + 1 :, k] = (G[k + 1 :, k] - L[k + 1 :, :k] @ L[k, :k]) / L[k, k]
         bound = bound[best - k]
-        mean_x[k] = np.exp(-0.5 * bound**2 - _LOG_ROOT_2PI - log_ndtr(-bound))
+        mean_x[k] = _hazard(bound)
     return L
 
 
-def _saddle_point(below, budget):
+def _hazard(bound: Array) -> Array:
+    """Mean of a standard normal number above a bound."""
+    return np.exp(-0.5 * bound**2 - LOG_ROOT_2PI - log_ndtr(-bound))
+
+
+def _saddle_point(below: Array, budget: Budget) -> Array:
     """Shifts mu at the saddle point of the log-weight psi(x, mu): least in mu, largest in x."""
     m = len(below)
     if m == 1:
         return np.zeros(1)
     free = slice(0, m - 1)
 
-    def gradient(point):
+    def gradient(point: Array) -> tuple[Array, Array]:
         if budget.interrupted:
             raise KeyboardInterrupt
         x, mu = np.append(point[: m - 1], 0.0), np.append(point[m - 1 :], 0.0)
         bound = -below @ x - mu
-        hazard = np.exp(-0.5 * bound**2 - _LOG_ROOT_2PI - log_ndtr(-bound))
+        hazard = _hazard(bound)
         by_x = -mu + below.T @ hazard
         by_mu = mu - x + hazard
         slope = hazard * (hazard - bound)  # of the hazard in the bound
@@ -100,7 +110,7 @@ def _saddle_point(below, budget):
     return np.append(found.x[m - 1 :], 0.0)
 
 
-def _log_weights(below, tilt, n, rng):
+def _log_weights(below: Array, tilt: Array, n: int, rng: np.random.Generator) -> Array:
     m = len(below)
     x, log_weight = np.empty((m, n)), np.zeros(n)
     for k in range(m):

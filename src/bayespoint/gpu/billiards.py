@@ -5,9 +5,11 @@ import time
 import numpy as np
 import torch
 
+from bayespoint.gpu.kernels import loops
 from bayespoint.gpu.loops.billiard_torch import BOUNCES, CURSOR_SIZE, EVENTS, OVER, PASSES, RANDOM
-from bayespoint.gpu.rows import loops
-from bayespoint.inference.billiard.balls import MAX_RESTARTS
+
+# How often a ball that rounding led astray flies again.
+MAX_RESTARTS = 10
 
 # Numbers read and written by a block between two returns to Python, some 50 ms.
 EVENT_WORK = 5e8
@@ -31,7 +33,7 @@ def n_chains(n_machines):
 
 
 class DeviceBalls:
-    """Positions and directions of all balls, as `billiards.Balls`.
+    """Positions and directions of all balls, as `billiard.balls.Balls`.
 
     A flight keeps outputs in the precision of the rows. At its end they are computed anew from the
     coefficients, in float64.

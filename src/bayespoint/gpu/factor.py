@@ -4,7 +4,8 @@ import numpy as np
 import torch
 
 from bayespoint._support.devices import free_bytes
-from bayespoint.gpu.rows import exact_products, too_large
+from bayespoint.gpu.kernels import exact_products
+from bayespoint.gpu.rows import too_large
 from bayespoint.space.factor import RANK_TOLERANCE, RANK_ULPS, Factor
 
 # Columns of the inverse that are held together.

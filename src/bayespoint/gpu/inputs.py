@@ -1,27 +1,37 @@
-"""Training points in the memory of a GPU: validated, hashed and merged there."""
+"""Training rows in the memory of a GPU: validated, hashed and merged there."""
 
-from concurrent.futures import ThreadPoolExecutor
+import weakref
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from bayespoint._support.devices import free_bytes, is_tensor
-from bayespoint.space.merging import hash_multipliers
+from bayespoint._support.devices import DeviceError, check_room, free_bytes, is_tensor
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array, Matrix
+from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
+from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
+from bayespoint.gpu.transfer import shared, to_device
+from bayespoint.space.inputs import GramInputs, Inputs, hash_multipliers
+from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points
+from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, Rows, no_inner_products
 
 # Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
 HASHED = 2**22
 
-# Larger arrays are copied to a GPU in pieces of this size, by so many threads.
-STAGED_BYTES = 2**23
-STAGING_THREADS = 6
+# A given Gram matrix is on the device as it came, normalised, and transposed for a moment.
+GRAM_COPIES = 3
+
+# Rows that must fit beside the data, at least.
+LEAST_ROWS = 64
 
 _MIX_1, _MIX_2 = (
     int(np.uint64(c).astype(np.int64)) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
 
-class DeviceData:
+class DeviceInputs(Inputs):
     """Rows of training data, on the host and on the device, or on the device alone.
 
     Parameters
@@ -30,30 +40,26 @@ class DeviceData:
     device : torch.device
     """
 
-    def __init__(self, X, device):
+    def __init__(self, X: Any, device: torch.device) -> None:
         self._host = None if is_tensor(X) else X
-        self._room = _room_for_rows(X, device)
-        self.tensor = to_device(X, device)
-        self._index = None
-
-    def give_room(self):
-        """Let go of what was kept free for rows."""
-        self._room = None
+        self._room: torch.Tensor | None = _room_for_rows(X, device)
+        self.tensor: torch.Tensor = to_device(X, device)
+        self._index: Array | None = None
+        self._shown: tuple[Array, Array] | None = None
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return tuple(self.tensor.shape)
+        n_rows, n_features = self.tensor.shape
+        return n_rows, n_features
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         """NumPy's type of the values."""
         return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
 
-    def __getitem__(self, index):
+    def array(self, index: Array) -> Array:
         """Return some rows as an array."""
-        if isinstance(index, slice):
-            index = np.arange(self.shape[0])[index]
         if self._host is None:
             at = torch.from_numpy(np.asarray(index)).to(self.tensor.device)
             return self.tensor[at].cpu().numpy()
@@ -66,33 +72,41 @@ class DeviceData:
         torch.index_select(shared(self._host), 0, chosen, out=torch.from_numpy(found))
         return found
 
-    def variance(self, share):
-        """Variance of all values, each row with its share."""
-        each = torch.from_numpy(share).to(self.tensor.device)
+    def support_vectors(self, index: Array) -> Array:
+        """Return rows as a fitted model shows them; asked for again, the same array."""
+        if self._shown is None or self._shown[0] is not index:
+            self._shown = index, self.array(index)
+        return self._shown[1]
+
+    def take(self, index: Array) -> "DeviceInputs":
+        """Return the data of some rows; on the host, nothing is copied."""
+        other = object.__new__(DeviceInputs)
+        other._host, other._room, other._shown = self._host, None, None
+        if 2 * len(index) > self.shape[0]:  # a sample leaves it to the rows of all
+            other._room, self._room = self._room, None
+        other._index = index if self._index is None else self._index[index]
+        other.tensor = self.tensor[torch.from_numpy(index).to(self.tensor.device)]
+        return other
+
+    def finite(self) -> bool:
+        """Whether all values are numbers."""
+        return bool(torch.isfinite(self.tensor.sum())) or bool(torch.isfinite(self.tensor).all())
+
+    def variance(self, weight: Array) -> float:
+        """Variance of all values, a weight meaning copies of a row."""
+        each = torch.from_numpy(weight / weight.sum()).to(self.tensor.device)
         mean = float(each @ self.tensor.mean(dim=1, dtype=torch.float64))
         step = max(1, HASHED // max(1, self.shape[1]))
         parts = (self.tensor[s : s + step].double() for s in range(0, len(each), step))
         spread = torch.cat([((part - mean) ** 2).mean(dim=1) for part in parts])
         return float(each @ spread)
 
-    def deviations(self):
+    def deviations(self) -> Array:
         """Standard deviation of each column."""
         return self.tensor.std(dim=0, correction=0).double().cpu().numpy()
 
-    def take(self, index):
-        """Return the data of some rows; on the host, nothing is copied."""
-        other = object.__new__(DeviceData)
-        other._host, other._room, self._room = self._host, self._room, None
-        other._index = index if self._index is None else self._index[index]
-        other.tensor = self.tensor[torch.from_numpy(index).to(self.tensor.device)]
-        return other
-
-    def finite(self):
-        """Whether all values are numbers."""
-        return bool(torch.isfinite(self.tensor.sum())) or bool(torch.isfinite(self.tensor).all())
-
-    def hashes(self):
-        """Hash of each row: the same numbers as `points.row_hashes` gives on the host."""
+    def hashes(self) -> Array:
+        """Hash of each row: the same numbers as `row_hashes` gives on the host."""
         n, d = self.shape
         multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
         word = torch.int64 if self.tensor.dtype == torch.float64 else torch.int32
@@ -103,13 +117,116 @@ class DeviceData:
         ]
         return torch.cat(keys).cpu().numpy().view(np.uint64)
 
-    def rows_equal(self, left, right):
-        """Whether pairs of rows are equal."""
-        left, right = (torch.from_numpy(side).to(self.tensor.device) for side in (left, right))
-        return bool((self.tensor[left] == self.tensor[right]).all())
+    def rows_equal(self, left: Array, right: Array) -> bool:
+        """Whether all of some pairs of rows are equal."""
+        one, other = (torch.from_numpy(side).to(self.tensor.device) for side in (left, right))
+        return bool((self.tensor[one] == self.tensor[other]).all())
+
+    def groups(self, index: Array) -> Array:
+        """Numbers of some rows, equal for equal rows: on the host."""
+        return Inputs(self.array(index)).groups(np.arange(len(index)))
+
+    def fit_layout(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with the layout that suits these rows."""
+        return fit_layout(kernel, self.tensor)
+
+    def points(self, kernel: Kernel) -> Any:
+        """Return the rows with what the kernel needs of each."""
+        return prepare(kernel, laid_out(kernel, self.tensor))
+
+    def lengths(self, kernel: Kernel) -> Array:
+        """Lengths of the rows in feature space."""
+        return self.points(kernel).length.cpu().numpy()
+
+    def rows(self, kernel: Kernel, cache_bytes: int, threads: Threads) -> Rows:  # noqa: ARG002
+        """Return rows of the Gram matrix, within the memory of the device."""
+        points = self.points(kernel)
+        self._room = None  # what was kept free for rows
+        memory = int(STORE_SHARE * free_bytes(self.tensor.device))
+        row = len(points.length) * points.X.element_size()
+        if memory < LEAST_ROWS * row:
+            fitting = memory // (LEAST_ROWS * points.X.element_size())
+            raise DeviceError(
+                f"device='cuda': {len(points.length)} points need {LEAST_ROWS * row / 1e6:.0f} MB "
+                f"for kernel rows beside the data, and the GPU has {memory / 1e6:.0f} MB free; "
+                f"about {fitting} points would fit. Free memory, use float32 or fewer points, or "
+                f"device='cpu'."
+            )
+        return DeviceRows(kernel, points, memory=memory)
+
+    def support(self, kernel: Kernel, rows: Any, used: Array) -> Points:
+        """Return the points that new ones are compared with, as a fitted model keeps them."""
+        chosen = rows.points.take(torch.from_numpy(used).to(rows.device))
+        vectors = np.ascontiguousarray(self.support_vectors(used))
+        X = laid_out(kernel, shared(vectors)).numpy()
+        stay_on_device(X, chosen)
+        fields: Any = [None if field is None else field.cpu().numpy() for field in chosen[1:]]
+        return Points(X, *fields)
 
 
-def _hashed(words, multipliers):
+class DeviceGramInputs(GramInputs):
+    """A Gram matrix in the place of rows, on the host until its `Rows` are made."""
+
+    def __init__(self, K: Matrix, device: torch.device) -> None:
+        super().__init__(K)
+        self._device = device
+
+    def take(self, index: Array) -> "DeviceGramInputs":
+        """Return the Gram matrix of some of the points."""
+        return DeviceGramInputs(self.array(index), self._device)
+
+    def rows(self, kernel: Kernel, cache_bytes: int, threads: Threads) -> Rows:  # noqa: ARG002
+        """Return rows of the Gram matrix, all of them on the device."""
+        room = GRAM_COPIES * self.dtype.itemsize
+        check_room(self._device, self.shape[0], room, "the given Gram matrix", "float32")
+        K = to_device(self.X, self._device)
+        points = prepare(kernel, K, K.diagonal())
+        gram = _normalised(kernel, K, points)
+        _check_inner_products(gram, points.length)
+        points = points._replace(X=gram)  # whose memory serves twice
+        memory = max(int(STORE_SHARE * free_bytes(self._device)), gram.nbytes)
+        return DeviceRows(kernel, points, memory=memory, gram=gram)
+
+
+def _normalised(kernel: Kernel, gram: torch.Tensor, points: DevicePoints) -> torch.Tensor:
+    gram = gram + kernel.bias
+    if points.scale is not None:
+        gram *= points.scale[:, None]
+        gram *= points.scale
+    return (gram + gram.T).div_(2)
+
+
+def _check_inner_products(gram: torch.Tensor, length: torch.Tensor) -> None:
+    """Hold a Gram matrix that came from outside to the Cauchy-Schwarz inequality."""
+    most = (1 + CAUCHY_SCHWARZ_SLACK) * length
+    parts = zip(gram.split(BLOCK_ROWS), length.split(BLOCK_ROWS), strict=True)
+    wrong = torch.cat([(part.abs() > most * own[:, None]).any(dim=1) for part, own in parts])
+    if bool(wrong.any()):
+        raise no_inner_products(wrong.cpu().numpy())
+
+
+# Support points that are on a GPU, by the number of their array on the host, while that lives.
+_PLACED: dict[int, DevicePoints] = {}
+
+
+def support_on_device(support: Points, device: torch.device) -> DevicePoints:
+    """Support points of a model on the device, copied there once."""
+    found = _PLACED.get(id(support.X))
+    if found is None or found.X.device != device:
+        fields: Any = [None if f is None else to_device(f, device) for f in vars(support).values()]
+        found = stay_on_device(support.X, DevicePoints(*fields))
+    return found
+
+
+def stay_on_device(X: Matrix, points: DevicePoints) -> DevicePoints:
+    """Keep points on the device as long as their array on the host lives."""
+    if id(X) not in _PLACED:
+        weakref.finalize(X, _PLACED.pop, id(X), None)
+    _PLACED[id(X)] = points
+    return points
+
+
+def _hashed(words: torch.Tensor, multipliers: torch.Tensor) -> torch.Tensor:
     # Bit patterns of 32 bits have no sign of their own in 64.
     words = words.long() & 0xFFFFFFFF if words.dtype == torch.int32 else words
     mixed = (words ^ multipliers) * _MIX_1
@@ -118,40 +235,12 @@ def _hashed(words, multipliers):
     return torch.where(words != 0, mixed, 0).sum(dim=1)
 
 
-def _shifted(words, bits):
+def _shifted(words: torch.Tensor, bits: int) -> torch.Tensor:
     """Shift right, filling with zeros."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def to_device(X, device):
-    """Return X as a dense tensor on the device; a tensor that is there already is not copied."""
-    if is_tensor(X):
-        return X.to(device)
-    if sp.issparse(X):
-        X = X.toarray()
-    X = np.ascontiguousarray(X)
-    if device.type == "cpu" or X.nbytes < STAGED_BYTES:
-        return shared(X).to(device)
-    return _staged(shared(X), device)
-
-
-def shared(array):
-    """Return a tensor in the memory of an array, which nobody may write to."""
-    if not array.flags.writeable:  # PyTorch would warn
-        array = np.asarray(_Writable(array))
-    return torch.from_numpy(array)
-
-
-class _Writable:
-    """What NumPy takes for an array that can be written to; holds the true one."""
-
-    def __init__(self, array):
-        self._array = array
-        interface = array.__array_interface__
-        self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
-
-
-def _room_for_rows(X, device):
+def _room_for_rows(X: Any, device: torch.device) -> torch.Tensor | None:
     """Keep memory for all rows in one piece, lest X and what is made of it lie in its midst.
 
     PyTorch would find no such piece then that an earlier fit has left, and to ask the driver for
@@ -168,28 +257,3 @@ def _room_for_rows(X, device):
         return torch.empty((n, n), dtype=kind, device=device)
     except torch.OutOfMemoryError:  # no piece is large enough: rows will see
         return None
-
-
-def _staged(X, device):
-    """Copy by way of buffers that the card reads by itself, each filled by a thread of its own.
-
-    Nobody waits for the slowest thread before the next piece, as where all copy one together.
-    """
-    found, flat = torch.empty(X.shape, dtype=X.dtype, device=device), X.reshape(-1).numpy()
-    there, stream = found.view(-1), torch.cuda.current_stream(device)
-    step = STAGED_BYTES // X.element_size()
-
-    def copy(first):
-        with torch.cuda.stream(stream):  # and so on its device
-            buffer, free = torch.empty(step, dtype=X.dtype, pin_memory=True), torch.cuda.Event()
-            for start in range(first * step, len(flat), STAGING_THREADS * step):
-                part = flat[start : start + step]
-                free.synchronize()
-                np.copyto(buffer.numpy()[: len(part)], part)
-                there[start : start + len(part)].copy_(buffer[: len(part)], non_blocking=True)
-                free.record()
-            free.synchronize()  # before the buffer serves somebody else
-
-    with ThreadPoolExecutor(STAGING_THREADS) as pool:
-        list(pool.map(copy, range(STAGING_THREADS)))
-    return found

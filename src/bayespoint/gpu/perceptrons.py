@@ -5,8 +5,8 @@ import torch
 
 from bayespoint._loops.perceptron import CONVERGED, PAUSED
 from bayespoint._support.devices import free_bytes
+from bayespoint.gpu.kernels import loops
 from bayespoint.gpu.loops.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
-from bayespoint.gpu.rows import loops
 
 # Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
 UPDATE_WORK = 2e8
@@ -29,7 +29,7 @@ UNVERIFIED = -4
 
 
 class DeviceWave:
-    """The runs in flight, as `perceptrons.Wave`.
+    """The runs in flight, as `perceptron.wave.Wave`.
 
     Outputs have the precision of the rows. Once no run goes on, they are computed anew from the
     counts, in float64, and runs that rounding had let stop too early go on from there: what is

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from bayespoint._support.devices import check_room
-from bayespoint.inference.ep.sites import Block
+from bayespoint.space.blocks import Block
 
 # Matrices that sweeps hold beside one factor a machine: K, the factor of the sites before and of
 # those now, and what the inverse is solved from and with.
@@ -12,12 +12,12 @@ MATRICES = 5
 
 
 class DeviceBlocks:
-    """What factorises B = I + T^1/2 K T^1/2 for `gaussian_sites.propagate`, in float64.
+    """What factorises B = I + T^1/2 K T^1/2 for `ep.sites.propagate`, in float64.
 
     Parameters
     ----------
     K : tensor of shape (m, m)
-        The Gram matrix, as `gaussian_sites.propagate` has it on the host.
+        The Gram matrix, as `ep.sites.propagate` has it on the host.
     n_machines : int
     """
 
@@ -27,7 +27,7 @@ class DeviceBlocks:
         self._K = K.double()
 
     def make(self, K, many, root):
-        """As `gaussian_sites.Block.make`; ``K`` on the host says only how many points there are."""
+        """As `blocks.Block.make`; ``K`` on the host says only how many points there are."""
         index = torch.from_numpy(many).to(self._K.device)
         scale = torch.from_numpy(root).to(self._K.device)
         B = self._K.clone() if len(many) == len(K) else self._K[index][:, index]
@@ -39,7 +39,7 @@ class DeviceBlocks:
 
 
 class DeviceBlock:
-    """Factor of one B, as `gaussian_sites.Block`."""
+    """Factor of one B, as `blocks.Block`."""
 
     def __init__(self, lower):
         self._lower = lower
@@ -57,7 +57,7 @@ class DeviceBlock:
         return self._held
 
     def sweep(self, values):
-        """As `gaussian_sites.Block.sweep`."""
+        """As `blocks.Block.sweep`."""
         right = torch.from_numpy(np.ascontiguousarray(values)).to(self._lower.device)
         inverse = self._inverse()
         half = inverse @ right

@@ -11,14 +11,19 @@ training rows, counted from 0, for each split).
 
 import gzip
 import os
+from collections.abc import Callable, Iterable
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from bayespoint._support.types import Array
+
 VARIABLE = "BAYESPOINT_DATA"
+
+# X and y, of the training and then of the test points where a set is split.
+Arrays: TypeAlias = tuple[Array, ...]
 
 
 class DataNotFoundError(LookupError):
@@ -61,7 +66,7 @@ RAETSCH = dict.fromkeys(
 ) | {"image": 20, "splice": 20}  # fmt: skip
 
 
-def load(name):
+def load(name: str) -> Arrays:
     """Load a data set by name.
 
     Parameters
@@ -105,7 +110,7 @@ def load(name):
         raise _not_found(name, f"{tried}, and OpenML does not answer ({error})") from error
 
 
-def raetsch(name, split):
+def raetsch(name: str, split: int) -> Arrays:
     """Load a split of one of Rätsch's benchmark sets.
 
     The sets and the sizes of their splits are those of [1]_. Which rows are in a split is read
@@ -135,7 +140,7 @@ def raetsch(name, split):
        42, 2001.
     """
     n_splits = raetsch_splits(name)
-    if not (isinstance(split, Integral) and split in range(1, n_splits + 1)):
+    if not isinstance(split, int | np.integer) or not 1 <= split <= n_splits:
         raise ValueError(
             f"split must be an integer from 1 to {n_splits} for {name!r}; got {split!r}."
         )
@@ -145,7 +150,7 @@ def raetsch(name, split):
         raise _not_found(name, f"{error}, and OpenML does not have Rätsch's splits") from error
 
 
-def raetsch_splits(name):
+def raetsch_splits(name: str) -> int:
     """Number of splits of one of Rätsch's benchmark sets.
 
     Parameters
@@ -167,18 +172,18 @@ def raetsch_splits(name):
     return RAETSCH[name]
 
 
-def _check_name(name, known):
+def _check_name(name: str, known: Iterable[str]) -> None:
     if name not in known:
         raise ValueError(f"name must be one of {sorted(known)}; got {name!r}.")
 
 
-def _not_found(name, tried):
+def _not_found(name: str, tried: str) -> DataNotFoundError:
     return DataNotFoundError(
         f"data set {name!r} was not found: {tried}. Set {VARIABLE} to a folder that holds it."
     )
 
 
-def _from_folder(reader):
+def _from_folder(reader: Callable[[Path], Arrays]) -> Arrays:
     folder = os.environ.get(VARIABLE)
     if not folder:
         raise DataNotFoundError(f"{VARIABLE} is not set")
@@ -188,7 +193,7 @@ def _from_folder(reader):
         raise DataNotFoundError(f"{error.filename} is missing") from error
 
 
-def _from_openml(name):
+def _from_openml(name: str) -> Arrays:
     from sklearn.datasets import fetch_covtype, fetch_openml
 
     if name == "covtype":
@@ -203,7 +208,7 @@ def _from_openml(name):
     return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
 
 
-def _complete(name, X, words):
+def _complete(name: str, X: Array, words: Array) -> Arrays:
     """Return the rows without missing values, with numbers for the words of their labels."""
     labels = TABLES[name].labels
     if unknown := set(words.tolist()) - set(labels):
@@ -215,7 +220,7 @@ def _complete(name, X, words):
     return X[complete], y[complete]
 
 
-def _read_idx(path):
+def _read_idx(path: Path) -> Array:
     """Read MNIST's own format: a header of big-endian sizes, then unsigned bytes."""
     with gzip.open(path) as file:
         content = file.read()
@@ -224,7 +229,7 @@ def _read_idx(path):
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
 
 
-def _mnist(folder):
+def _mnist(folder: Path) -> Arrays:
     parts = []
     for part in ("train", "t10k"):
         images = _read_idx(folder / "mnist" / f"{part}-images-idx3-ubyte.gz")
@@ -233,7 +238,7 @@ def _mnist(folder):
     return tuple(parts)
 
 
-def _usps(folder):
+def _usps(folder: Path) -> Arrays:
     parts = []
     for part in ("train", "test"):
         with gzip.open(folder / "usps" / f"zip.{part}.gz", "rt") as file:
@@ -242,7 +247,7 @@ def _usps(folder):
     return tuple(parts)
 
 
-def _covtype(folder):
+def _covtype(folder: Path) -> Arrays:
     packed = np.load(folder / "covtype" / "covtype.npz", allow_pickle=False)
     y = packed["y"].astype(np.int64) - 1
     categories = np.zeros((len(y), 44), dtype=np.int16)
@@ -251,7 +256,7 @@ def _covtype(folder):
     return np.hstack([packed["num"].astype(np.int16), categories]), y
 
 
-def _table(folder, name):
+def _table(folder: Path, name: str) -> Arrays:
     table = TABLES[name]
     text = (folder / "uci" / table.file).read_text(encoding="latin-1")
     text = text.replace(",", " ").replace("?", "nan")
@@ -259,7 +264,7 @@ def _table(folder, name):
     return _complete(name, cells[:, table.features].astype(float), cells[:, table.label])
 
 
-def _sonar_angle(folder):
+def _sonar_angle(folder: Path) -> Arrays:
     """Read blocks of a name and {numbers}; a star before the name marks the training rows."""
     rows = []
     for file, label in (("sonar.rocks", -1), ("sonar.mines", 1)):
@@ -273,7 +278,7 @@ def _sonar_angle(folder):
     return X[training], y[training], X[~training], y[~training]
 
 
-def _a9a(folder):
+def _a9a(folder: Path) -> Arrays:
     from sklearn.datasets import load_svmlight_file
 
     parts = []
@@ -283,7 +288,7 @@ def _a9a(folder):
     return tuple(parts)
 
 
-def _raetsch(folder, name, split):
+def _raetsch(folder: Path, name: str, split: int) -> Arrays:
     with np.load(folder / "raetsch" / "raetsch.npz", allow_pickle=False) as packed:
         X, y = packed[f"{name}.x"].astype(float), packed[f"{name}.t"].astype(np.int64)
         rows = packed[f"{name}.train"][split - 1]
@@ -291,7 +296,7 @@ def _raetsch(folder, name, split):
     return X[rows], y[rows], np.delete(X, rows, axis=0), np.delete(y, rows)
 
 
-READERS = {
+READERS: dict[str, Callable[..., Arrays]] = {
     "a9a": _a9a,
     "covtype": _covtype,
     "mnist": _mnist,

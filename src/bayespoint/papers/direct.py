@@ -9,11 +9,10 @@ import numpy as np
 import scipy.linalg
 
 from bayespoint.space.posterior import Posterior
-from bayespoint.space.rows import all_rows
-from bayespoint.space.version_space import check_space
+from bayespoint.space.version_space import VersionSpace, check_space
 
 
-def direct_bayes_point(space):
+def direct_bayes_point(space: VersionSpace) -> Posterior:
     """Average the corners of version space: a baseline.
 
     Parameters
@@ -29,13 +28,13 @@ def direct_bayes_point(space):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayespoint import VersionSpace, inference
+    >>> from bayespoint import VersionSpace, papers
     >>> space = VersionSpace(np.eye(4), [1, 1, -1, -1])
     >>> papers.direct_bayes_point(space).bayes_point()
     array([ 0.5,  0.5, -0.5, -0.5])
     """
     check_space(space)
-    K = all_rows(space.rows)
+    K = space.rows.matrix()
     K[np.diag_indices_from(K)] += space.ridge
     try:
         inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(K), np.eye(len(K)))

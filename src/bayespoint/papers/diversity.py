@@ -1,12 +1,15 @@
 """Picture of how diverse draws are, and how often they err, by the rate of label noise."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from bayespoint._support.checks import check_positive_integer, check_seed, entropy_of
-from bayespoint.displays.style import BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint._support.types import ArrayLike, Seed
+from bayespoint.displays.style import BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, check_lengths, pyplot
 from bayespoint.inference import sample_billiard
-from bayespoint.space.posterior import dense
-from bayespoint.space.version_space import EmptyVersionSpaceError, check_space
+from bayespoint.space.posterior import Posterior, dense
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace, check_space
 
 RATES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 
@@ -20,8 +23,8 @@ LINEAR_DECADES = 0.5
 ROOM = 0.05
 BESIDE = 1.2
 
-ANGLE = {"color": BLUE, "marker": "o", "linestyle": "-"}
-ERRORS = {"color": VERMILION, "marker": "s", "linestyle": "--"}
+ANGLE: dict[str, Any] = {"color": BLUE, "marker": "o", "linestyle": "-"}
+ERRORS: dict[str, Any] = {"color": VERMILION, "marker": "s", "linestyle": "--"}
 
 
 class DiversityDisplay:
@@ -60,18 +63,16 @@ class DiversityDisplay:
     True
     """
 
-    def __init__(self, *, rates, angle, angle_error, errors):
+    def __init__(
+        self, *, rates: ArrayLike, angle: ArrayLike, angle_error: ArrayLike, errors: ArrayLike
+    ) -> None:
         self.rates = np.asarray(rates, dtype=float)
         self.angle = np.asarray(angle, dtype=float)
         self.angle_error = np.asarray(angle_error, dtype=float)
         self.errors = np.asarray(errors, dtype=float)
-        n = self.rates.size
-        for name in ("rates", "angle", "angle_error", "errors"):
-            shape = getattr(self, name).shape
-            if not n or shape != (n,):
-                raise ValueError(f"{name} must hold one value a rate, shape ({n},); got {shape}.")
+        check_lengths(self, ("rates", "angle", "angle_error", "errors"), "rate")
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on two axes `ax` (default: two panels of a new figure)."""
         if ax is None:
             plt = pyplot("DiversityDisplay")
@@ -97,7 +98,7 @@ class DiversityDisplay:
         self.figure_ = upper.figure
         return self
 
-    def _scale(self, ax):
+    def _scale(self, ax: Any) -> None:
         """Logarithmic, with 0 where there is one; ticks at the rates."""
         above = self.rates[self.rates > 0]
         if len(above) == len(self.rates):
@@ -110,7 +111,10 @@ class DiversityDisplay:
         ax.set_xticks([], minor=True)
 
     @classmethod
-    def from_space(cls, space, rates=RATES, *, n_draws=400, random_state=None, ax=None):
+    def from_space(
+        cls, space: VersionSpace, rates: ArrayLike = RATES, *, n_draws: int = 400,
+        random_state: Seed = None, ax: Any = None,
+    ) -> Self:  # fmt: skip
         """Draw from the posterior with the billiard, for one rate after the other.
 
         Parameters
@@ -151,7 +155,7 @@ class DiversityDisplay:
         ).plot(ax)  # fmt: skip
 
 
-def mean_angle(post):
+def mean_angle(post: Posterior) -> tuple[float, float]:
     """Mean angle between draws of different chains, and its standard error, in degrees.
 
     The error is that of the jackknife which leaves out one chain at a time.
@@ -167,7 +171,7 @@ def mean_angle(post):
     return float(means.mean()), float(error)
 
 
-def _checked_rates(rates):
+def _checked_rates(rates: ArrayLike) -> list[float]:
     rates = np.asarray(rates)
     good = rates.dtype.kind in "iuf" and rates.ndim == 1 and rates.size
     if not good or not np.all((rates >= 0) & (rates < 0.5)):

@@ -1,20 +1,29 @@
 """Picture of the log posterior over longitude and latitude, in three dimensions (KGS figure 1)."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from bayespoint._support.checks import check_label_noise, check_number, check_positive_integer
+from bayespoint._support.types import Array, ArrayLike
 from bayespoint.displays.geometry import unit
-from bayespoint.displays.style import LABEL_SIZE, ORANGE, TEXT_SIZE, VERMILION, pyplot
+from bayespoint.displays.style import (
+    LABEL_SIZE,
+    ORANGE,
+    TEXT_SIZE,
+    VERMILION,
+    label_axes,
+    new_axes,
+)
 from bayespoint.space.decisions import label_odds
-from bayespoint.space.factor import factorise
 from bayespoint.space.posterior import Posterior
-from bayespoint.space.version_space import check_space
+from bayespoint.space.version_space import VersionSpace, check_space
 
 # From light to dark with the posterior, in one hue that all eyes order alike.
 COLOUR_MAP = "Blues"
 
 # What no classifier may be.
-IMPOSSIBLE: dict = {"facecolor": "white", "hatch": "///", "edgecolor": "0.7"}
+IMPOSSIBLE: dict[str, Any] = {"facecolor": "white", "hatch": "///", "edgecolor": "0.7"}
 
 # Letters' heights between the axes and the legend, where ticks and label are.
 BELOW_LABELS = 3.7
@@ -86,9 +95,10 @@ class LogPosteriorDisplay:
     """
 
     def __init__(
-        self, *, longitude, latitude, log_posterior, maximum=None, truth=None, draws=None,
-        title=None,
-    ):  # fmt: skip
+        self, *, longitude: ArrayLike, latitude: ArrayLike, log_posterior: ArrayLike,
+        maximum: ArrayLike | None = None, truth: ArrayLike | None = None,
+        draws: ArrayLike | None = None, title: str | None = None,
+    ) -> None:  # fmt: skip
         self.longitude = np.asarray(longitude, dtype=float)
         self.latitude = np.asarray(latitude, dtype=float)
         self.log_posterior = np.asarray(log_posterior, dtype=float)
@@ -107,11 +117,10 @@ class LogPosteriorDisplay:
         self.draws = None if draws is None else np.asarray(draws, dtype=float)
         self.title = title
 
-    def plot(self, ax=None, *, legend=True):
+    def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw on `ax` (default: a new figure), with a `legend` below it or none."""
         if ax is None:
-            plt = pyplot("LogPosteriorDisplay")
-            ax = plt.subplots(figsize=(9.2, 4.8), layout="constrained")[1]
+            ax = new_axes("LogPosteriorDisplay", (9.2, 4.8))
         logs = self.log_posterior - self.log_posterior.max()
         extent = (*_edges(self.longitude), *_edges(self.latitude))
         lowest = np.min(logs[np.isfinite(logs)])
@@ -139,26 +148,25 @@ class LogPosteriorDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _label_axes(self, ax, extent):
+    def _label_axes(self, ax: Any, extent: tuple[float, ...]) -> None:
         from matplotlib.ticker import MultipleLocator
 
         ax.set(xlim=extent[:2], ylim=extent[2:])
-        ax.set_xlabel("Longitude (degrees)", fontsize=LABEL_SIZE)
-        ax.set_ylabel("Latitude (degrees)", fontsize=LABEL_SIZE)
+        label_axes(ax, "Longitude (degrees)", "Latitude (degrees)")
         ax.xaxis.set_major_locator(MultipleLocator(60))
         ax.yaxis.set_major_locator(MultipleLocator(30))
         ax.tick_params(labelsize=TEXT_SIZE)
         if self.title is not None:
             ax.set_title(self.title, fontsize=LABEL_SIZE)
 
-    def _draw_colorbar(self, ax):
+    def _draw_colorbar(self, ax: Any) -> Any:
         """As high as the picture."""
         bar = ax.figure.colorbar(self.image_, cax=ax.inset_axes([1.03, 0, 0.035, 1]))
         bar.set_label("Log posterior less\nits maximum (nats)", fontsize=LABEL_SIZE)
         bar.ax.tick_params(labelsize=TEXT_SIZE)
         return bar
 
-    def _draw_legend(self, ax):
+    def _draw_legend(self, ax: Any) -> None:
         from matplotlib.patches import Patch
 
         handles = [mark for mark in (self.draws_, self.maximum_, self.truth_) if mark is not None]
@@ -175,9 +183,10 @@ class LogPosteriorDisplay:
 
     @classmethod
     def from_space(
-        cls, space, *, label_noise, resolution=360, points=None, draws=None, truth=None,
-        middle=0.0, ax=None, **kwargs,
-    ):  # fmt: skip
+        cls, space: VersionSpace, *, label_noise: ArrayLike, resolution: int = 360,
+        points: ArrayLike | None = None, draws: Posterior | None = None,
+        truth: ArrayLike | None = None, middle: float = 0.0, ax: Any = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
         """Draw the log posterior of classifiers of points that span three dimensions.
 
         Parameters
@@ -214,29 +223,33 @@ class LogPosteriorDisplay:
         if resolution < 2:
             raise ValueError(f"resolution must be at least 2; got {resolution}.")
         check_number("middle", middle, least=-180)
-        points = _coordinates(space, points)
+        coordinates = _coordinates(space, points)
         longitude = middle + _middles(2 * resolution, 180.0)
         latitude = _middles(resolution, 90.0)
-        normals = unit(space.y[:, None] * points)
+        normals = unit(space.y[:, None] * coordinates)
         logs = _log_posterior(_vectors(*np.meshgrid(longitude, latitude)), normals, noise)
         if not np.any(np.isfinite(logs)):
             raise ValueError(
                 "no pixel has a classifier that label_noise allows: version space is empty, or "
                 "smaller than a pixel. Raise resolution, or set label_noise > 0 for every point."
             )
-        vectors = [None if truth is None else _truth(space, points, truth),
-                   None if draws is None else _of_draws(space, points, draws)]  # fmt: skip
-        truth, draws = (None if v is None else _degrees(v, middle) for v in vectors)
+        star = dots = None
+        if truth is not None:
+            star = _degrees(_truth(space, coordinates, truth), middle)[0]
+        if draws is not None:
+            dots = _degrees(_of_draws(space, coordinates, draws), middle)
         rates = f"{noise[0]:g}" if np.ptp(noise) == 0 else f"{noise.min():g} to {noise.max():g}"
         return cls(
             longitude=longitude, latitude=latitude, log_posterior=logs,
             maximum=_maximum(longitude, latitude, logs, normals),
-            truth=None if truth is None else truth[0], draws=draws,
+            truth=star, draws=dots,
             title=f"{len(space)} points, label noise {rates}",
         ).plot(ax, **kwargs)  # fmt: skip
 
 
-def _draw_marks(ax, places, zorder, *, halo=False, **style):
+def _draw_marks(
+    ax: Any, places: Array | None, zorder: int, *, halo: bool = False, **style: Any
+) -> Any:
     """Draw one place, or one a row; marks at the rim are shown as a whole."""
     from matplotlib.patheffects import withStroke
 
@@ -249,9 +262,9 @@ def _draw_marks(ax, places, zorder, *, halo=False, **style):
     )[0]  # fmt: skip
 
 
-def _coordinates(space, points):
+def _coordinates(space: VersionSpace, points: ArrayLike | None) -> Array:
     """Coordinates of the training points, (m, 3)."""
-    factor = factorise(space.rows, space.softness, space.rows.threads)
+    factor = space.rows.factorise(space.softness, space.rows.threads)
     if factor.rank != 3:
         hint = " Softness gives every point a dimension of its own." if space.softness else ""
         raise ValueError(
@@ -271,24 +284,24 @@ def _coordinates(space, points):
     return points
 
 
-def _middles(n, half):
+def _middles(n: int, half: float) -> Array:
     """Middles of ``n`` pixels from minus to plus ``half``."""
     return half * ((2 * np.arange(n) + 1) / n - 1)
 
 
-def _edges(middles):
+def _edges(middles: Array) -> tuple[float, float]:
     """Where the first pixel begins and the last one ends."""
     half = (middles[-1] - middles[0]) / (2 * (len(middles) - 1))
     return middles[0] - half, middles[-1] + half
 
 
-def _vectors(longitude, latitude):
+def _vectors(longitude: Array, latitude: Array) -> Array:
     """Unit vectors at longitudes and latitudes in degrees, arrays of one shape."""
     a, b = np.radians(longitude), np.radians(latitude)
     return np.stack([np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)], axis=-1)
 
 
-def _degrees(vectors, middle):
+def _degrees(vectors: Array, middle: float) -> Array:
     """Longitudes, within 180 degrees of the middle, and latitudes of vectors (n, 3)."""
     x, y, z = vectors.T
     longitude = np.degrees(np.arctan2(y, x))
@@ -296,7 +309,7 @@ def _degrees(vectors, middle):
     return np.column_stack([longitude, np.degrees(np.arctan2(z, np.hypot(x, y)))])
 
 
-def _log_posterior(vectors, normals, noise):
+def _log_posterior(vectors: Array, normals: Array, noise: Array) -> Array:
     """Log posterior of vectors (n_rows, n_columns, 3), up to a constant."""
     sure = noise == 0
     odds = np.where(sure, 0.0, label_odds(np.where(sure, 0.25, noise)))
@@ -311,7 +324,7 @@ def _log_posterior(vectors, normals, noise):
     return logs.reshape(vectors.shape[:-1])
 
 
-def _maximum(longitude, latitude, logs, normals):
+def _maximum(longitude: Array, latitude: Array, logs: Array, normals: Array) -> tuple[float, float]:
     """Of the pixels of the highest posterior, the one that is farthest from all walls."""
     rows, columns = np.nonzero(logs > logs.max() - EQUAL)
     depth = [
@@ -322,7 +335,7 @@ def _maximum(longitude, latitude, logs, normals):
     return longitude[columns[best]], latitude[rows[best]]
 
 
-def _truth(space, points, truth):
+def _truth(space: VersionSpace, points: Array, truth: ArrayLike) -> Array:
     truth = np.asarray(truth, dtype=np.float64)
     if truth.shape not in ((3,), (len(space),)) or not np.any(truth):
         raise ValueError(
@@ -332,7 +345,7 @@ def _truth(space, points, truth):
     return truth[None] if truth.shape == (3,) else (points.T @ truth)[None]
 
 
-def _of_draws(space, points, draws):
+def _of_draws(space: VersionSpace, points: Array, draws: Posterior) -> Array:
     if not isinstance(draws, Posterior):
         raise ValueError(
             f"draws must be a Posterior, from bayespoint.inference; got {type(draws).__name__}."

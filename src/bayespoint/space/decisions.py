@@ -1,5 +1,7 @@
 """From outputs of machines to decisions and probabilities."""
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import (
@@ -14,6 +16,8 @@ from scipy.special import (
     stdtr,
 )
 
+from bayespoint._support.types import Array
+
 # Bounds of the steepness kappa of the link: from "says nothing" to "a step".
 KAPPA_RANGE = (1e-2, 1e5)
 
@@ -22,10 +26,10 @@ KAPPA_RANGE = (1e-2, 1e5)
 STEEPNESS_PRIOR = 0.5
 STEEPNESS_RANGE = (-3.0, 3.0)
 
-_LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
+LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 
 
-def shift_outputs(outputs, kappa, log_weight):
+def shift_outputs(outputs: Array, kappa: float, log_weight: Array) -> Array:
     """Move outputs so that their link gives p_c proportional to weight_c p_c."""
     if not np.any(log_weight):
         return outputs
@@ -35,7 +39,7 @@ def shift_outputs(outputs, kappa, log_weight):
     return -np.sign(logit) * ndtri_exp(log_expit(-np.abs(logit))) / kappa
 
 
-def link(outputs, kappa):
+def link(outputs: Array, kappa: float) -> Array:
     """Probabilities from outputs: Phi(kappa f) for two classes, softmax(kappa f) for more."""
     if outputs.ndim == 2:
         return _agreeing(softmax(kappa * outputs, axis=1), outputs)
@@ -43,12 +47,12 @@ def link(outputs, kappa):
     return _agreeing(np.exp(log_p), outputs)
 
 
-def winners(outputs):
+def winners(outputs: Array) -> Array:
     """Index of the class that outputs decide for."""
     return outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.int64)
 
 
-def _agreeing(p, outputs):
+def _agreeing(p: Array, outputs: Array) -> Array:
     """Break ties that rounding made among probabilities in favour of the largest output."""
     best = winners(outputs)
     tied = np.flatnonzero(p.argmax(axis=1) != best)
@@ -56,7 +60,7 @@ def _agreeing(p, outputs):
     return p
 
 
-def fit_link(outputs, label, weight):
+def fit_link(outputs: Array, label: Array, weight: Array) -> float:
     """Steepness kappa that makes held-out labels most probable.
 
     The targets are Platt's: a class of total weight n has target (n + 1)/(n + 2), so that kappa
@@ -69,7 +73,7 @@ def fit_link(outputs, label, weight):
     target[np.arange(len(label)), label] = right
     target *= weight[:, None]
 
-    def loss(log_kappa):
+    def loss(log_kappa: float) -> float:
         kappa = np.exp(log_kappa)
         if outputs.ndim == 2:
             return -np.sum(target * log_softmax(kappa * outputs, axis=1))
@@ -80,7 +84,7 @@ def fit_link(outputs, label, weight):
     return float(np.exp(best.x))
 
 
-def sharpen(votes, kappa):
+def sharpen(votes: Array, kappa: float) -> Array:
     """Make votes steeper or flatter: Phi(kappa z) for Phi(z), or powers of one against the rest.
 
     ``votes``: (..., 2) for two classes, no and yes, else (..., n_classes).
@@ -89,11 +93,13 @@ def sharpen(votes, kappa):
         no, yes = votes[..., 0], votes[..., 1]
         z = kappa * np.where(yes < 0.5, ndtri(yes), -ndtri(no))
         return np.stack([ndtr(-z), ndtr(z)], axis=-1)
-    logs = kappa * np.log(np.maximum(votes, _LEAST_PROBABILITY))
+    logs = kappa * np.log(np.maximum(votes, LEAST_PROBABILITY))
     return np.exp(logs - np.max(logs, axis=-1, keepdims=True))
 
 
-def fit_steepness(scores, label, weight, noise=0.0):
+def fit_steepness(
+    scores: Array, label: Array, weight: Array, noise: float = 0.0
+) -> tuple[float, float]:
     """Steepness that makes held-out labels most probable, and their log-probability with it.
 
     Parameters
@@ -109,7 +115,7 @@ def fit_steepness(scores, label, weight, noise=0.0):
         votes = ndtr(scores).T
     rows = np.arange(len(label))
 
-    def loss(log_kappa):
+    def loss(log_kappa: float) -> float:
         log_p = combine_votes(sharpen(votes, np.exp(log_kappa)), 0.0, noise)
         return -np.sum(weight * log_p[rows, label]) + 0.5 * (log_kappa / STEEPNESS_PRIOR) ** 2
 
@@ -118,7 +124,9 @@ def fit_steepness(scores, label, weight, noise=0.0):
     return float(np.exp(best.x)), -float(best.fun)
 
 
-def vote_probabilities(outputs, variance, rank, weights=None):
+def vote_probabilities(
+    outputs: Array, variance: Array, rank: int, weights: Array | None = None
+) -> Array:
     """Probability that a draw's output at x is negative and positive, averaged over draws.
 
     Parameters
@@ -140,7 +148,7 @@ def vote_probabilities(outputs, variance, rank, weights=None):
     return np.column_stack([np.average(vote, axis=0, weights=weights) for vote in votes])
 
 
-def draw_votes(outputs, variance, rank):
+def draw_votes(outputs: Array, variance: Array, rank: int) -> tuple[Array, Array]:
     """Probability that the output at x of single draws is negative, and positive.
 
     The part of w outside the span of the training points is still Gaussian (mathematics of the
@@ -153,20 +161,20 @@ def draw_votes(outputs, variance, rank):
     return stdtr(rank, -t), stdtr(rank, t)
 
 
-def probability_of_sign(latent, softness):
+def probability_of_sign(latent: Array, softness: float) -> Array:
     """Probability that an output is positive once softness, a variance, is added to it."""
     if softness == 0:
         return (latent > 0) + 0.5 * (latent == 0)
     return ndtr(latent / np.sqrt(softness))
 
 
-def label_odds(noise):
+def label_odds(noise: Array) -> Array:
     """Log-odds log((1 - q)/q) of labels that are wrong with probability q; infinite for 0."""
     with np.errstate(divide="ignore"):
         return np.log((1 - noise) / noise)
 
 
-def combine_votes(votes, log_weight, noise=0.0):
+def combine_votes(votes: Array, log_weight: Any, noise: float = 0.0) -> Array:
     """Normalise one-against-the-rest votes over classes, fold in label noise, and weight.
 
     ``noise``: the share of labels that are wrong, any of the other classes being equally likely. It
@@ -174,21 +182,21 @@ def combine_votes(votes, log_weight, noise=0.0):
 
     ``votes``: (..., n, 2) for two classes, else (..., n, n_classes). Returns log-probabilities.
     """
-    votes = np.maximum(votes, _LEAST_PROBABILITY)
+    votes = np.maximum(votes, LEAST_PROBABILITY)
     if noise:
         votes = votes / votes.sum(axis=-1, keepdims=True)
         votes = (1 - noise) * votes + noise / (votes.shape[-1] - 1) * (1 - votes)
     return log_softmax(np.log(votes) + log_weight, axis=-1)
 
 
-def log_odds(log_p):
+def log_odds(log_p: Array) -> Array:
     """Decision function from log-probabilities: logit for two classes, log p for more."""
     if log_p.shape[1] == 2:
         return log_p[:, 1] - log_p[:, 0]
     return log_p
 
 
-def probability_from_odds(odds):
+def probability_from_odds(odds: Array) -> Array:
     """Inverse of `log_odds`."""
     if odds.ndim == 2:
         return _agreeing(np.exp(odds), odds)

@@ -5,12 +5,15 @@ points. So white coordinates x ~ N(0, I) are an isotropic vector with outputs F 
 points, and K b = F x for coefficients b with Fᵀ b = x.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bayespoint._support.threads import Threads
-from bayespoint.space.rows import all_rows
+from bayespoint._support.types import Array
 
 # A point lies in the span of the others when this share of its squared length is left after
 # projection, or what rounding leaves of it: so many units in the last place, times sqrt(m).
@@ -60,7 +63,10 @@ class Factor:
     array([[1., 2.]])
     """
 
-    def __init__(self, K, precision=np.float64, softness=0.0, threads=None, stop=None):
+    def __init__(
+        self, K: Array, precision: npt.DTypeLike = np.float64, softness: float = 0.0,
+        threads: Threads | None = None, stop: Callable[[], bool] | None = None,
+    ) -> None:  # fmt: skip
         self._threads = threads or Threads(1)
         # Short points have walls like long ones: their directions count.
         at_origin = K.diagonal() == 0
@@ -81,14 +87,14 @@ class Factor:
             self._pivoted(K, ~at_origin, tolerance)
 
     @classmethod
-    def from_triangle(cls, lower):
+    def from_triangle(cls, lower: Array) -> "Factor":
         """Return the factor that has this lower triangle, of full rank."""
         factor = cls.__new__(cls)
         factor._threads, factor._length = Threads(1), np.ones(1)
         factor.basis, factor._lower, factor._all = np.arange(len(lower)), lower, lower
         return factor
 
-    def _pivoted(self, K, diagonal, tolerance):
+    def _pivoted(self, K: Array, diagonal: Array, tolerance: float) -> None:
         """Factorise what `_cholesky` gave up on; the upper triangle of K is still intact."""
         K[np.diag_indices_from(K)] = diagonal
         L, pivots, rank, _ = dpstrf(K.T, lower=1, tol=tolerance, overwrite_a=1)
@@ -102,21 +108,21 @@ class Factor:
         if np.min(left) < -max(INDEFINITE, 10 * tolerance):
             raise ValueError("K is not positive semi-definite. Pass inner products.")
 
-    def release(self):
+    def release(self) -> None:
         """Let go of the threads; what is left to do is done by the caller's."""
         self._threads = Threads(1)
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         """Dimension of the span of the points."""
         return len(self.basis)
 
-    def outputs(self, white):
+    def outputs(self, white: Array) -> Array:
         """Outputs at all points of vectors given by white coordinates, one a row."""
         m = len(self._all)
         result = np.empty((len(white), m))
 
-        def fill(start):
+        def fill(start: int) -> None:
             stop = min(start + TILE, m)
             # Above the diagonal the full-rank factor holds what was there before.
             end = start if self._all is self._lower else self.rank
@@ -129,17 +135,17 @@ class Factor:
         result *= self._length
         return result
 
-    def basis_coordinates(self):
+    def basis_coordinates(self) -> Array:
         """White coordinates of the points, (m, rank)."""
         return self.outputs(np.eye(self.rank)).T.copy()
 
-    def coefficients(self, white):
+    def coefficients(self, white: Array) -> Array:
         """Coefficients b of vectors w = sum_j b_j phi(x_j) given by white coordinates."""
         result = np.zeros((len(white), len(self._all)))
 
         columns = max(COLUMNS, SOLVED_NUMBERS // max(self.rank, 1))
 
-        def solve(start):
+        def solve(start: int) -> None:
             part = white[start : start + columns]
             solved = scipy.linalg.solve_triangular(
                 self._lower, part.T, lower=True, trans=1, check_finite=False
@@ -150,12 +156,12 @@ class Factor:
         result /= self._length
         return result
 
-    def white(self, outputs):
+    def white(self, outputs: Array) -> Array:
         """White coordinates of vectors in the span, from their outputs at all points."""
         part = (outputs / self._length)[:, self.basis].T
         return scipy.linalg.solve_triangular(self._lower, part, lower=True, check_finite=False).T
 
-    def precision(self, whitener=None):
+    def precision(self, whitener: Array | None = None) -> Array:
         """Diagonal of K⁺, a few rows of the whitener at a time where it is not given."""
         if whitener is not None:
             return np.einsum("ij,ij->j", whitener, whitener)
@@ -165,7 +171,7 @@ class Factor:
             total += np.einsum("ij,ij->j", part, part)
         return total
 
-    def whitener(self):
+    def whitener(self) -> Array:
         """Matrix P with kᵀ K⁺ k = ||P k||² for the kernel values k of a new point."""
         if self._all is not self._lower:
             return self.coefficients(np.eye(self.rank))
@@ -175,21 +181,14 @@ class Factor:
         return inverse
 
 
-def factorise(rows, softness, threads, stop=None):
-    """Make all rows present and symmetric, and factorise the Gram matrix with this softness.
-
-    One number, or one a point.
-    """
-    softness = np.asarray(softness, dtype=np.float64)
-    if hasattr(rows, "factorise"):  # on a GPU
-        return rows.factorise(softness, stop)
-    K = all_rows(rows)
-    K[np.diag_indices_from(K)] += softness * rows.diagonal
-    share = float(np.min(softness / (1 + softness)))
-    return Factor(K, rows.dtype, share, threads, stop)
+# TEMPORARY: until every room calls the method of the rows.
+def factorise(rows, softness, threads, stop=None):  # noqa: D103
+    return rows.factorise(softness, threads, stop)
 
 
-def _cholesky(K, tolerance, threads, stop=None):
+def _cholesky(
+    K: Array, tolerance: float, threads: Threads, stop: Callable[[], bool] | None = None
+) -> bool:
     """Lower Cholesky factor in place, block column by block column; False if K is singular.
 
     The strict upper triangle is left as it was.
@@ -201,7 +200,7 @@ def _cholesky(K, tolerance, threads, stop=None):
         end = min(start + TILE, m)
         panel = K[start:end, :start]
 
-        def subtract(first, start=start, end=end, panel=panel):
+        def subtract(first: int, start: int = start, end: int = end, panel: Array = panel) -> None:
             last = min(first + TILE, m)
             K[first:last, start:end] -= K[first:last, :start] @ panel.T
 
@@ -216,7 +215,7 @@ def _cholesky(K, tolerance, threads, stop=None):
             K[start:end, start:end] = np.tril(K[start:end, start:end]) + upper
             return False
 
-        def divide(first, start=start, end=end, corner=corner):
+        def divide(first: int, start: int = start, end: int = end, corner: Array = corner) -> None:
             last = min(first + TILE, m)
             K[first:last, start:end] = scipy.linalg.solve_triangular(
                 corner, K[first:last, start:end].T, lower=True, check_finite=False

@@ -1,10 +1,21 @@
-"""Points as arrays: canonical sparse ones, precision, and columns on very different scales."""
+"""Training rows as a fit sees them, and checks of points given as arrays.
+
+`Inputs` holds rows on the host, `GramInputs` a Gram matrix in their place; `bayespoint.gpu.inputs`
+has the same in the memory of a GPU. All of them hash and compare rows, for `merging`, and make the
+`Rows` of the Gram matrix.
+"""
+
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bayespoint._support.checks import warn
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array, Matrix
+from bayespoint.space.kernels import COLUMN_TILE, Kernel, Points
+from bayespoint.space.rows import GramRows, Rows
 
 # A column counts as negligible when its deviation is below this share of the largest.
 NEGLIGIBLE_DEVIATION = 0.01
@@ -12,8 +23,154 @@ NEGLIGIBLE_DEVIATION = 0.01
 # About as many rows are looked at for the scales of the columns.
 SCALE_ROWS = 5000
 
+_HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
 
-def check_gram(K):
+
+class Inputs:
+    """Rows of training data on the host.
+
+    Parameters
+    ----------
+    X : ndarray or csr_matrix of shape (n_rows, n_features)
+        In canonical form: see `canonical`.
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self.X = X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the values."""
+        return self.X.dtype
+
+    def take(self, index: Array) -> "Inputs":
+        """Return some of the rows."""
+        return type(self)(self.array(index))
+
+    def array(self, index: Array) -> Matrix:
+        """Return some of the rows as an array; of a Gram matrix, with their own columns."""
+        return self.X[index]
+
+    def support_vectors(self, index: Array) -> Matrix:
+        """Return rows as a fitted model shows them."""
+        return self.X[index]
+
+    def diagonal(self) -> Array | None:
+        """Return k(x, x) of the rows, where a Gram matrix was given."""
+        return None
+
+    def hashes(self) -> Array:
+        """Hash of each row."""
+        return row_hashes(self.X)
+
+    def rows_equal(self, left: Array, right: Array) -> bool:
+        """Whether all of some pairs of rows are equal."""
+        if sp.issparse(self.X):
+            return (self.X[left] != self.X[right]).nnz == 0
+        return np.array_equal(self.X[left], self.X[right])
+
+    def groups(self, index: Array) -> Array:
+        """Numbers of some rows, equal for equal rows: by comparing them, which is slow."""
+        X = self.X[index]
+        if not sp.issparse(X):
+            return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel()
+        parts = (slice(*pair) for pair in zip(X.indptr[:-1], X.indptr[1:], strict=True))
+        contents = [X.indices[part].tobytes() + b":" + X.data[part].tobytes() for part in parts]
+        number = {content: k for k, content in enumerate(sorted(set(contents)))}
+        return np.array([number[content] for content in contents])
+
+    def variance(self, weight: Array) -> float:
+        """Variance of all values, a weight meaning copies of a row."""
+        X, share = self.X, weight / weight.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
+            if sp.issparse(X):
+                square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
+                return share @ square - mean * mean
+            # A few rows at a time: no copy of X in float64.
+            parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
+            return share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
+
+    def deviations(self) -> Array:
+        """Standard deviation of each column, from a sample of the rows."""
+        X = self.X[:: max(1, self.X.shape[0] // SCALE_ROWS)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(X):
+                return np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
+            return X.std(axis=0, dtype=np.float64)
+
+    def fit_layout(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with the layout that suits these rows."""
+        return kernel.fit_layout(self.X)
+
+    def points(self, kernel: Kernel) -> Points:
+        """Return the rows with what the kernel needs of each."""
+        return kernel.prepare(self.X, diagonal=self.diagonal())
+
+    def lengths(self, kernel: Kernel) -> Array:
+        """Lengths of the rows in feature space."""
+        return self.points(kernel).length
+
+    def rows(self, kernel: Kernel, cache_bytes: int, threads: Threads) -> Rows:
+        """Return rows of the Gram matrix."""
+        return GramRows(kernel, self.points(kernel), cache_bytes=cache_bytes, threads=threads)
+
+    def support(self, kernel: Kernel, rows: Rows, used: Array) -> Points:  # noqa: ARG002
+        """Return the points that new ones are compared with, as a fitted model keeps them."""
+        return kernel.prepare(self.support_vectors(used))
+
+
+class GramInputs(Inputs):
+    """A Gram matrix in the place of rows; its columns move with its rows."""
+
+    def array(self, index: Array) -> Array:
+        """Return the Gram matrix of some of the points."""
+        return self.X[np.ix_(index, index)]
+
+    def support_vectors(self, index: Array) -> Array:
+        """Return points without features."""
+        return np.empty((len(index), 0), dtype=self.dtype)
+
+    def diagonal(self) -> Array:
+        """Return k(x, x) of the points."""
+        return self.X.diagonal()
+
+    def support(self, kernel: Kernel, rows: Rows, used: Array) -> Points:  # noqa: ARG002
+        """Return the points that new ones are compared with, as a fitted model keeps them."""
+        return kernel.prepare(self.support_vectors(used), diagonal=self.diagonal()[used])
+
+
+def hash_multipliers(n_features: int) -> Array:
+    """Return an odd number for each column."""
+    rng = np.random.default_rng(_HASH_SEED)
+    return rng.integers(2**64, size=n_features, dtype=np.uint64) | np.uint64(1)
+
+
+def row_hashes(X: Matrix) -> Array:
+    """Hash of each row, whichever block of rows it comes in."""
+    from bayespoint._loops.sparse_products import hash_dense, hash_sparse
+
+    multipliers = hash_multipliers(X.shape[1])
+    keys = np.empty(X.shape[0], dtype=np.uint64)
+    if sp.issparse(X):
+        hash_sparse(X.indptr, X.indices, _words(X.data), multipliers, keys)
+    else:
+        hash_dense(_words(X), multipliers, keys)
+    return keys
+
+
+def _words(values: Array) -> Array:
+    """Bit patterns of floating-point values, with -0.0 as 0.0."""
+    values = np.ascontiguousarray(values) + 0.0
+    return values.view(np.uint64 if values.dtype == np.float64 else np.uint32)
+
+
+def check_gram(K: Array) -> None:
     """Refuse what cannot be a Gram matrix."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(
@@ -23,7 +180,7 @@ def check_gram(K):
         raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
 
 
-def canonical(X):
+def canonical(X: Matrix) -> Matrix:
     """CSR with sorted short indices, no repeated entries and no stored zeros; dense as it is."""
     if not sp.issparse(X):
         return X
@@ -37,7 +194,7 @@ def canonical(X):
     return X
 
 
-def same_precision(X, dtype):
+def same_precision(X: Matrix, dtype: Any) -> Matrix:
     """Points in the precision of the model; an error where they do not fit into it."""
     with np.errstate(over="ignore"):
         converted = X.astype(dtype, copy=False)
@@ -46,19 +203,11 @@ def same_precision(X, dtype):
     return converted
 
 
-def warn_about_scales(X):
+def warn_about_scales(inputs: Inputs) -> None:
     """Warn when most columns count for nothing beside the largest ones."""
-    if X.shape[1] < 2:
+    if inputs.shape[1] < 2:
         return
-    if not hasattr(X, "deviations"):
-        X = X[:: max(1, X.shape[0] // SCALE_ROWS)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(X, "deviations"):  # on a GPU
-            deviation = X.deviations()
-        elif sp.issparse(X):
-            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
-        else:
-            deviation = X.std(axis=0, dtype=np.float64)
+    deviation = inputs.deviations()
     varying = np.flatnonzero(np.isfinite(deviation) & (deviation > 0))
     if len(varying) < 2:
         return

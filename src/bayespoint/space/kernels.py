@@ -4,9 +4,8 @@ A `Kernel` turns rows of data into blocks of the Gram matrix. Everything that a 
 point (its squared norm, its length in feature space) is computed once, in `Kernel.prepare`.
 """
 
-from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
 from bayespoint._support.checks import shown_places
+from bayespoint._support.types import Array, Matrix
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
 
@@ -42,37 +42,38 @@ DISTANCE_TOLERANCE = 1e-3
 DENSE_PANEL_BYTES = 2**26
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Points:
     """Points with what the kernel needs of each: made by `Kernel.prepare`."""
 
     X: Any  # ndarray or csr_matrix
-    squared_norm: np.ndarray | None
-    scale: np.ndarray | None  # 1/sqrt(k(x,x) + bias), which normalises; None leaves as it is
-    length: np.ndarray  # sqrt(k(x,x)) of the final kernel: 1 where it is normalised
+    squared_norm: Any  # ndarray, or None where the kernel needs none
+    scale: Any  # 1/sqrt(k(x,x) + bias), which normalises; None leaves as it is
+    length: Array  # sqrt(k(x,x)) of the final kernel: 1 where it is normalised
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of points."""
         return self.X.shape[0]
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "Points":
         """Return the points in another precision."""
         return self._with_each(lambda field: field.astype(dtype))
 
-    def take(self, index):
+    def take(self, index: Array) -> "Points":
         """Return some of the points."""
         return self._with_each(lambda field: field[index])
 
-    def _with_each(self, change):
+    def _with_each(self, change: Callable[[Any], Any]) -> "Points":
         fields: Any = {name: f if f is None else change(f) for name, f in vars(self).items()}
         return Points(**fields)
 
 
-def block_columns(n_points):
+def block_columns(n_points: int) -> int:
     """Columns of a block: full tiles, fewer of them where there are few points."""
     return min(max(1, -(-n_points // COLUMN_TILE)) * COLUMN_TILE, MAX_BLOCK_COLUMNS)
 
 
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel with its bias and normalisation.
 
@@ -86,6 +87,10 @@ class Kernel:
         Variance of the bias weight, added to the kernel before normalisation.
     normalize : bool
         Divide by sqrt(k(x,x) k(x',x')), which makes all points unit vectors in feature space.
+    layout : {"dense", "sparse", "dense, double", "sparse, double"}, optional
+        How products are computed, from `fit_layout`.
+    center : ndarray of shape (n_features,), optional
+        Where distances are computed about, from `fit_layout`.
 
     Examples
     --------
@@ -97,22 +102,22 @@ class Kernel:
            [0.667, 1.   ]])
     """
 
-    def __init__(self, name, *, gamma=1.0, degree=3, coef0=1.0, bias=0.0, normalize=True):
-        self.name = name
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.bias = bias
-        self.normalize = normalize
-        self.layout_ = None  # "dense" or "sparse", with or without ", double"
-        self.center_ = None
+    name: Any
+    _: KW_ONLY
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    bias: float = 0.0
+    normalize: bool = True
+    layout: str | None = None
+    center: Array | None = None
 
-    @cached_property
-    def uses_products(self):
+    @property
+    def uses_products(self) -> bool:
         """Whether the kernel is a function of inner products."""
         return not callable(self.name) and self.name in ("linear", "poly", "rbf")
 
-    def fit_layout(self, X):
+    def fit_layout(self, X: Matrix) -> "Kernel":
         """Choose dense or sparse products from the training points, and a centre for "rbf".
 
         Distances do not change when all points are shifted; about the mean they keep the most
@@ -122,16 +127,20 @@ class Kernel:
         if not self.uses_products:
             return self
         sparse = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
-        self.layout_ = "sparse" if sparse else "dense"
+        layout, center = "sparse" if sparse else "dense", None
         if self.name == "rbf" and not sparse:
-            self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+            center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         if self.name == "rbf" and X.dtype == np.float32:
-            squared = float(_squared_norms(X if sparse else X - self.center_).max(initial=0.0))
-            if self.gamma * squared * np.finfo(np.float32).eps > DISTANCE_TOLERANCE:
-                self.layout_ += ", double"
-        return self
+            squared = float(_squared_norms(X if sparse else X - center).max(initial=0.0))
+            layout += self.precision_suffix(squared)
+        return replace(self, layout=layout, center=center)
 
-    def prepare(self, X, diagonal=None):
+    def precision_suffix(self, squared: float) -> str:
+        """What a layout ends with for float32 points of this largest squared length."""
+        lost = self.gamma * squared * np.finfo(np.float32).eps
+        return ", double" if lost > DISTANCE_TOLERANCE else ""
+
+    def prepare(self, X: Matrix, diagonal: Array | None = None) -> Points:
         """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
         X = self._laid_out(X)
         squared_norm = _squared_norms(X) if self.uses_products else None
@@ -151,7 +160,7 @@ class Kernel:
         scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
         return Points(X, squared_norm, scale, np.sign(length))
 
-    def check_diagonal(self, infinite, negative, dtype):
+    def check_diagonal(self, infinite: Array, negative: Array, dtype: Any) -> None:
         """Refuse points whose k(x, x) overflows or is negative, as masks say."""
         if np.any(infinite):
             raise ValueError(
@@ -164,19 +173,19 @@ class Kernel:
                 f"{shown_places(negative)} of X. Use a kernel that is an inner product."
             )
 
-    def _laid_out(self, X):
-        if self.layout_ is None:
+    def _laid_out(self, X: Matrix) -> Matrix:
+        if self.layout is None:
             return X
-        if self.layout_.endswith("double"):
+        if self.layout.endswith("double"):
             X = X.astype(np.float64)
-        if self.layout_.startswith("sparse"):
+        if self.layout.startswith("sparse"):
             return X if sp.issparse(X) else sp.csr_matrix(X)
         X = X.toarray() if sp.issparse(X) else X
-        return X if self.center_ is None else X - self.center_
+        return X if self.center is None else X - self.center
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Matrix, Y: Matrix | None = None) -> Array:
         """Return the whole matrix of kernel values, for small data."""
-        kernel = self if self.layout_ else copy(self).fit_layout(X)
+        kernel = self if self.layout else self.fit_layout(X)
         left = kernel.prepare(X)
         right = left if Y is None else kernel.prepare(Y)
         values = np.empty((len(left), len(right)), dtype=left.X.dtype)
@@ -187,13 +196,11 @@ class Kernel:
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
-    def with_settings(self, gamma, bias):
+    def with_settings(self, gamma: float, bias: float) -> "Kernel":
         """Return a copy with another width and bias."""
-        other = copy(self)
-        other.gamma, other.bias = gamma, bias
-        return other
+        return replace(self, gamma=gamma, bias=bias)
 
-    def derivatives(self, X):
+    def derivatives(self, X: Matrix) -> dict[str, Array]:
         """Derivatives of the Gram matrix in the logarithms of its settings, for small data.
 
         Parameters
@@ -209,13 +216,12 @@ class Kernel:
         _, found = self.with_derivatives(X, wanted)
         return {f"log_{name}": change for name, change in found.items()}
 
-    def with_derivatives(self, X, wanted):
+    def with_derivatives(self, X: Matrix, wanted: Sequence[str]) -> tuple[Array, dict[str, Array]]:
         """Gram matrix and its derivatives in the logarithms of "gamma" or "bias", in float64.
 
         Only those ``wanted`` that the kernel has.
         """
-        plain = copy(self)
-        plain.bias, plain.normalize = 0.0, False
+        plain = replace(self, bias=0.0, normalize=False)
         given = self.name == "precomputed"
         values = np.array(X if given else plain(X), dtype=np.float64)
         values = (values + values.T) / 2
@@ -224,8 +230,7 @@ class Kernel:
             with np.errstate(divide="ignore", invalid="ignore"):
                 found["gamma"] = np.where(values > 0, values * np.log(values), 0.0)
         elif "gamma" in wanted and self.name == "poly":
-            plain.name = "linear"
-            inner = np.asarray(plain(X), dtype=np.float64) * self.gamma
+            inner = np.asarray(replace(plain, name="linear")(X), dtype=np.float64) * self.gamma
             found["gamma"] = self.degree * inner * (inner + self.coef0) ** (self.degree - 1)
         if "bias" in wanted:
             found["bias"] = np.full_like(values, self.bias)
@@ -245,17 +250,17 @@ class Kernel:
             found[name] = change
         return values, found
 
-    def panel_rows(self, points, n_wanted):
+    def panel_rows(self, points: Points, n_wanted: int) -> int:
         """Rows of a panel for so many wanted ones: narrower ones exist for sparse products."""
         if not self._loops_over_non_zeros(points) or n_wanted > BLOCK_ROWS // 2:
             return BLOCK_ROWS
         return BLOCK_ROWS // 4 if n_wanted <= BLOCK_ROWS // 4 else BLOCK_ROWS // 2
 
-    def _loops_over_non_zeros(self, points):
+    def _loops_over_non_zeros(self, points: Points) -> bool:
         dense_bytes = BLOCK_ROWS * points.X.shape[1] * points.X.dtype.itemsize
         return self.uses_products and sp.issparse(points.X) and dense_bytes <= DENSE_PANEL_BYTES
 
-    def panel(self, points, index):
+    def panel(self, points: Points, index: Array) -> "Panel":
         """Gather the rows ``index`` of a block, once for all its columns."""
         n_rows = self.panel_rows(points, len(index))
         padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
@@ -266,9 +271,9 @@ class Kernel:
             gathered = transposed
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
         scale = None if points.scale is None else points.scale[padded]
-        return _Panel(gathered, squared_norm, scale)
+        return Panel(gathered, squared_norm, scale)
 
-    def block(self, panel, points, first):
+    def block(self, panel: "Panel", points: Points, first: int) -> Array:
         """Kernel values of a panel's rows and `block_columns` points from ``first`` on.
 
         The rows that pad the panel are there, too.
@@ -282,7 +287,7 @@ class Kernel:
             values *= points.scale[columns]
         return values
 
-    def _raw_block(self, panel, points, columns):
+    def _raw_block(self, panel: "Panel", points: Points, columns: slice) -> Array:
         if self.name == "precomputed":
             return panel.X[:, columns].copy()
         if callable(self.name):
@@ -298,7 +303,7 @@ class Kernel:
             np.exp(values, out=values)
         return values
 
-    def _polynomial(self, panel, points, columns):
+    def _polynomial(self, panel: "Panel", points: Points, columns: slice) -> Array:
         """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential."""
         dtype, n_columns = points.X.dtype, columns.stop - columns.start
         factor, degree = 1.0, 1.0
@@ -327,7 +332,7 @@ class Kernel:
         values += column_term
         return _power(values, degree)
 
-    def _diagonal(self, X, squared_norm):
+    def _diagonal(self, X: Matrix, squared_norm: Any) -> Array:
         if callable(self.name):
             starts = range(0, X.shape[0], 64)
             blocks = [self._call(X[s : s + 64], X[s : s + 64]).diagonal() for s in starts]
@@ -339,7 +344,7 @@ class Kernel:
                 return _power(self.gamma * squared_norm + X.dtype.type(self.coef0), self.degree)
         return squared_norm
 
-    def _call(self, A, B):
+    def _call(self, A: Matrix, B: Matrix) -> Array:
         values = self.name(A, B)
         try:
             with np.errstate(over="ignore"):
@@ -356,15 +361,15 @@ class Kernel:
         return values
 
 
-class _Panel(NamedTuple):
+class Panel(NamedTuple):
     """The rows of a block: (rows, features), or dense (features, rows) beside sparse points."""
 
     X: Any
-    squared_norm: np.ndarray | None
-    scale: np.ndarray | None
+    squared_norm: Any
+    scale: Any
 
 
-def aligned_empty(shape, dtype):
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Array at the start of a cache line: vector loops over it are up to a third faster."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
@@ -372,7 +377,7 @@ def aligned_empty(shape, dtype):
     return raw[start : start + n_bytes].view(dtype).reshape(shape)
 
 
-def _products(panel, points, columns):
+def _products(panel: Panel, points: Points, columns: slice) -> Array:
     """Inner products of the panel's rows with some points, in tiles of one fixed size."""
     n_columns = columns.stop - columns.start
     if sp.issparse(panel.X):
@@ -390,27 +395,28 @@ def _products(panel, points, columns):
     return products[:, :n_columns]
 
 
-def _squared_norms(X):
+def _squared_norms(X: Matrix) -> Array:
     with np.errstate(over="ignore"):
         if sp.issparse(X):
             return np.asarray(X.multiply(X).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", X, X)
 
 
-def _laplacian(A, B, gamma):
+def _laplacian(A: Matrix, B: Matrix, gamma: float) -> Array:
     sparse = sp.issparse(A) or sp.issparse(B)
     distance = manhattan_distances(A, B) if sparse else cdist(A, B, "cityblock")
     with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
         return np.exp(-gamma * distance).astype(A.dtype, copy=False)
 
 
-def _power(base, degree):
+def _power(base: Array, degree: float) -> Array:
     """``base ** degree``, by multiplication for whole numbers: faster than numpy's power."""
     if degree == 1:
         return base
     if degree != int(degree):
         return np.power(base, base.dtype.type(degree))
-    result, square, left = None, base, int(degree)
+    result: Any = None
+    square, left = base, int(degree)
     while left:
         if left & 1:
             result = square.copy() if result is None else np.multiply(result, square, out=result)
@@ -420,11 +426,8 @@ def _power(base, degree):
     return result
 
 
-def scale_gamma(X, weight):
-    """Width 1 / (n_features * variance of all values), as SVC's "scale"; a weight means copies."""
-    share = weight / weight.sum()
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = X.variance(share) if hasattr(X, "variance") else _variance(X, share)
+def scale_gamma(n_features: int, variance: float) -> float:
+    """Width 1 / (n_features * variance of all values), as SVC's "scale"."""
     if not np.isfinite(variance):
         raise ValueError(
             "gamma from the data needs the variance of X, which overflows: scale the features, "
@@ -433,18 +436,7 @@ def scale_gamma(X, weight):
     if variance <= 0:
         return 1.0
     with np.errstate(over="ignore"):
-        gamma = 1.0 / (X.shape[1] * variance)
+        gamma = 1.0 / (n_features * variance)
     if not np.isfinite(gamma):
         raise ValueError("gamma from the data overflows: the features vary too little; scale them.")
     return float(gamma)
-
-
-def _variance(X, share):
-    """Variance of all values, each row with its share."""
-    mean = share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
-    if sp.issparse(X):
-        square = np.asarray(X.multiply(X).mean(axis=1, dtype=np.float64)).ravel()
-        return share @ square - mean * mean
-    # A few rows at a time: no copy of X in float64.
-    parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
-    return share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])

@@ -1,21 +1,21 @@
-"""The distinct training points: duplicates merged, in an order that the input's does not set."""
+"""The distinct training rows: duplicates merged, in an order that the input's does not set."""
 
 import hashlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-_HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
+from bayespoint._support.types import Array
+from bayespoint.space.inputs import Inputs
 
 
-class DistinctPoints(NamedTuple):
-    """Training points after merging.
+class DistinctRows(NamedTuple):
+    """Training rows after merging.
 
     Attributes
     ----------
     row : ndarray of shape (n_distinct,)
-        Row of the input that stands for each distinct point: its first occurrence.
+        Row of the input that stands for each distinct one: its first occurrence.
     label : ndarray of shape (n_distinct,)
         Encoded label.
     weight : ndarray of shape (n_distinct,)
@@ -25,19 +25,21 @@ class DistinctPoints(NamedTuple):
     fingerprint : str
         Changes when rows, labels or weights do.
     member : ndarray of shape (n_rows,)
-        Distinct point of each row of the input, -1 for rows of weight 0.
+        Distinct row of each row of the input, -1 for rows of weight 0.
     """
 
-    row: np.ndarray
-    label: np.ndarray
-    weight: np.ndarray
-    group: np.ndarray
+    row: Array
+    label: Array
+    weight: Array
+    group: Array
     fingerprint: str
-    member: np.ndarray
+    member: Array
 
 
-def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
-    """Merge equal rows of X that carry the same label; drop rows of weight 0.
+def merge_duplicates(
+    inputs: Inputs, label: Array, weight: Array, *, keep_order: bool = False, merge: bool = True
+) -> DistinctRows:
+    """Merge equal rows that carry the same label; drop rows of weight 0.
 
     The result is ordered by content (a hash), so that permuting the rows of the input permutes
     nothing else. ``keep_order=True`` orders by first occurrence instead, for Gram matrices,
@@ -45,11 +47,9 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     them where the weight is w, rounded to a whole number.
     """
     kept = np.flatnonzero(weight > 0)
-    if len(kept) < X.shape[0]:
-        X = X.take(kept) if hasattr(X, "hashes") else X[kept]
-    keys = X.hashes() if hasattr(X, "hashes") else row_hashes(X)
+    keys = inputs.hashes()[kept]
     order = np.argsort(keys)
-    group, distinct = _groups_of_equal_rows(X, keys, order)
+    group, distinct = _groups_of_equal_rows(inputs, kept, keys, order)
     key = group * (label.max() + 1) + label[kept]
     if distinct:  # there is nothing to merge, and sorting once more can be saved
         first, inverse = order, group.copy()
@@ -72,10 +72,10 @@ def merge_duplicates(X, label, weight, *, keep_order=False, merge=True):
     digest.update(total.tobytes())
     member = np.full(len(label), -1)
     member[kept] = inverse
-    return DistinctPoints(row, label[row], total, group[first], digest.hexdigest(), member)
+    return DistinctRows(row, label[row], total, group[first], digest.hexdigest(), member)
 
 
-def encoded(y):
+def encoded(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and the place of each label among them."""
     if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < len(y):  # without sorting
         # Differences of narrow types wrap around, but not in 64 bits without a sign.
@@ -86,15 +86,21 @@ def encoded(y):
     return np.unique(y, return_inverse=True)
 
 
-def contradictions(points, sure=slice(None)):
+def contradictions(distinct: DistinctRows, sure: Any = slice(None)) -> Array:
     """Input rows that are equal but labelled differently, and sure of it, as a sorted array."""
-    group, row = points.group[sure], points.row[sure]
+    group, row = distinct.group[sure], distinct.row[sure]
     several, count = np.unique(group, return_counts=True)
     return np.sort(row[np.isin(group, several[count > 1])])
 
 
-def of_each_class(label, most, seed):
-    """Choose at most so many points, every class in proportion and none left out.
+def contested(distinct: DistinctRows) -> Array:
+    """Whether another label was given to an equal row, for each distinct row."""
+    several, count = np.unique(distinct.group, return_counts=True)
+    return np.isin(distinct.group, several[count > 1])
+
+
+def of_each_class(label: Array, most: int, seed: np.random.SeedSequence) -> Array:
+    """Choose at most so many rows, every class in proportion and none left out.
 
     They come class after class, in random order.
     """
@@ -104,60 +110,16 @@ def of_each_class(label, most, seed):
     return np.concatenate([m[: max(1, int(share * len(m)))] for m in members])
 
 
-def contested(points):
-    """Whether another label was given to an equal row, for each distinct point."""
-    several, count = np.unique(points.group, return_counts=True)
-    return np.isin(points.group, several[count > 1])
-
-
-def _groups_of_equal_rows(X, keys, order):
-    """Number the distinct rows in hash order, equal rows alike; whether all are distinct."""
+def _groups_of_equal_rows(
+    inputs: Inputs, kept: Array, keys: Array, order: Array
+) -> tuple[Array, bool]:
+    """Number the kept rows in hash order, equal rows alike; whether all are distinct."""
     differs = np.diff(keys[order]) != 0
     group = np.empty(len(keys), dtype=np.int64)
     group[order] = np.concatenate([[0], np.cumsum(differs)])[: len(keys)]
     if np.all(differs):
         return group, True
-    neighbours = order[:-1][~differs], order[1:][~differs]
-    equal = X.rows_equal(*neighbours) if hasattr(X, "hashes") else _rows_equal(X, *neighbours)
-    if equal:
+    if inputs.rows_equal(kept[order[:-1][~differs]], kept[order[1:][~differs]]):
         return group, False
     # Two different rows share a hash: let the exact, slower comparison decide for all.
-    if hasattr(X, "hashes"):
-        X = X[np.arange(X.shape[0])]
-    if not sp.issparse(X):
-        return np.unique(X + 0.0, axis=0, return_inverse=True)[1].ravel(), False
-    parts = (slice(*pair) for pair in zip(X.indptr[:-1], X.indptr[1:], strict=True))
-    contents = [X.indices[part].tobytes() + b":" + X.data[part].tobytes() for part in parts]
-    number = {content: k for k, content in enumerate(sorted(set(contents)))}
-    return np.array([number[content] for content in contents]), False
-
-
-def _rows_equal(X, left, right):
-    if sp.issparse(X):
-        return (X[left] != X[right]).nnz == 0
-    return np.array_equal(X[left], X[right])
-
-
-def hash_multipliers(n_features):
-    """Return an odd number for each column."""
-    rng = np.random.default_rng(_HASH_SEED)
-    return rng.integers(2**64, size=n_features, dtype=np.uint64) | np.uint64(1)
-
-
-def row_hashes(X):
-    """Hash of each row."""
-    from bayespoint._loops.sparse_products import hash_dense, hash_sparse
-
-    multipliers = hash_multipliers(X.shape[1])
-    keys = np.empty(X.shape[0], dtype=np.uint64)
-    if sp.issparse(X):
-        hash_sparse(X.indptr, X.indices, _words(X.data), multipliers, keys)
-    else:
-        hash_dense(_words(X), multipliers, keys)
-    return keys
-
-
-def _words(values):
-    """Bit patterns of floating-point values, with -0.0 as 0.0."""
-    values = np.ascontiguousarray(values) + 0.0
-    return values.view(np.uint64 if values.dtype == np.float64 else np.uint32)
+    return inputs.groups(kept), False

@@ -1,9 +1,12 @@
 """Posterior: draws of classifiers, their centre, their votes, and how far to trust them."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from bayespoint._support import diagnostics
+from bayespoint._support.types import Array, ArrayLike, Matrix
 from bayespoint.space import decisions
 
 # Kernel values of a new point may exceed what its k(x, x) allows by this share, through rounding.
@@ -56,9 +59,12 @@ class Posterior:
     """
 
     def __init__(
-        self, coef, *, n_chains=1, mean_norm=None, weights=None, outputs=None, points=None,
-        centres=None, source="draws", space=None, factor=None, label_noise=0.0, info=None,
-    ):  # fmt: skip
+        self, coef: Matrix, *, n_chains: int = 1, mean_norm: float | None = None,
+        weights: Array | None = None, outputs: Any = None, points: Array | None = None,
+        centres: dict[str, tuple[Array, float]] | None = None, source: str = "draws",
+        space: Any = None, factor: Any = None, label_noise: Any = 0.0,
+        info: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.coef = coef
         self.n_chains = n_chains
         self.weights = weights
@@ -74,20 +80,20 @@ class Posterior:
             if outputs is None:
                 raise ValueError("give mean_norm or outputs: the length of the mean is unknown.")
             mean = mean_of_rows(coef, weights)
-            mean_norm = np.sqrt(max(mean @ mean_of_rows(outputs, weights), 0.0))
+            mean_norm = np.sqrt(max(float(mean @ mean_of_rows(outputs, weights)), 0.0))
         self.mean_norm = float(mean_norm)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Say what it holds."""
         n_rows, m = self.coef.shape
         return f"Posterior({n_rows} draws in {self.n_chains} chain(s) over {m} points)"
 
     @property
-    def n_draws(self):
+    def n_draws(self) -> int:
         """Number of draws, all chains together."""
         return self.coef.shape[0]
 
-    def bayes_point(self, source=None):
+    def bayes_point(self, source: str | None = None) -> Array:
         """Coefficients of the centre of the posterior, of unit length in feature space.
 
         Parameters
@@ -110,7 +116,7 @@ class Posterior:
             raise ValueError("the mean of the draws is zero and has no direction; draw more.")
         return mean_of_rows(self.coef, self.weights) / self.mean_norm
 
-    def bayes_point_error(self, source=None):
+    def bayes_point_error(self, source: str | None = None) -> float:
         """Monte-Carlo standard error of the Bayes point, an angle in radians.
 
         From the scatter of batches of flights or of consecutive draws.
@@ -130,7 +136,7 @@ class Posterior:
         outputs = self._dense(self._needed_outputs())
         return draws_error(self._dense(self.coef)[..., self.points], outputs)
 
-    def _source(self, source):
+    def _source(self, source: str | None) -> str:
         known = [*self.centres, "draws"]
         source = self.source if source is None else source
         if source not in known:
@@ -140,11 +146,11 @@ class Posterior:
         return source
 
     @property
-    def rank(self):
+    def rank(self) -> Any:
         """Dimension of the span of the training points, or None where it is not known."""
         return None if self._factor is None else self._factor.rank
 
-    def coordinates(self, outputs):
+    def coordinates(self, outputs: ArrayLike) -> Array:
         """Coordinates in an orthonormal basis of the span, from outputs at the training points.
 
         Parameters
@@ -155,19 +161,19 @@ class Posterior:
         -------
         ndarray of shape (n, rank)
         """
-        outputs, factor = np.atleast_2d(numbers("outputs", outputs)), self.needed_factor()
-        if outputs.shape[1:] != (self.coef.shape[1],):
+        values, factor = np.atleast_2d(numbers("outputs", outputs)), self.needed_factor()
+        if values.shape[1:] != (self.coef.shape[1],):
             raise ValueError(
                 f"outputs must have one column for each of {self.coef.shape[1]} training points; "
-                f"got shape {outputs.shape}."
+                f"got shape {values.shape}."
             )
-        return factor.white(outputs)
+        return factor.white(values)
 
-    def draws(self):
+    def draws(self) -> Array:
         """Return the draws as a dense array (n_chains, n_draws per chain, m)."""
         return self._dense(self.coef)
 
-    def ess(self, method="bulk"):
+    def ess(self, method: str = "bulk") -> Array:
         """Effective number of draws of each training point's output (ArviZ's definition).
 
         Parameters
@@ -180,7 +186,7 @@ class Posterior:
         """
         return diagnostics.ess(self._dense(self._needed_outputs()), method)
 
-    def rhat(self):
+    def rhat(self) -> Array:
         """Rank-normalised split R-hat of each training point's output (ArviZ's definition).
 
         Near 1 where chains agree. It proves nothing unless they began at opposite ends.
@@ -191,7 +197,7 @@ class Posterior:
         """
         return diagnostics.rhat(self._dense(self._needed_outputs()))
 
-    def mcse(self):
+    def mcse(self) -> Array:
         """Monte-Carlo standard error of the mean output at each training point.
 
         Returns
@@ -200,7 +206,7 @@ class Posterior:
         """
         return diagnostics.mcse_mean(self._dense(self._needed_outputs()))
 
-    def predictive(self, cross, diagonal, *, label=False):
+    def predictive(self, cross: ArrayLike, diagonal: ArrayLike, *, label: bool = False) -> Array:
         """Exact probability that the output of a draw at new points is positive.
 
         The part of w outside the span of the training points is Gaussian still, so where the
@@ -220,28 +226,28 @@ class Posterior:
         -------
         ndarray of shape (n,)
         """
-        cross, diagonal = kernel_values(cross, diagonal, self.coef.shape[1])
+        K, own = kernel_values(cross, diagonal, self.coef.shape[1])
         if label and self.space is None:
             raise ValueError(
                 "label=True needs the softness of the version space, which this posterior does not "
                 "hold; use predict_proba of the classifier, or sample_billiard."
             )
-        if not len(cross):
+        if not len(K):
             return np.empty(0)
-        variance = left_open(diagonal, np.sum(self.coordinates(cross) ** 2, axis=1))
+        variance = left_open(own, np.sum(self.coordinates(K) ** 2, axis=1))
         noise = np.unique(self.label_noise)
         if label:
-            variance = variance + self.space.softness * diagonal
+            variance = variance + self.space.softness * own
             if len(noise) > 1:
                 raise ValueError(
                     "label=True needs one rate of label noise; with one a point, the rate of a "
                     "new point is unknown. Fold it into label=False yourself."
                 )
-        outputs = np.asarray(self.coef @ cross.T)
+        outputs = np.asarray(self.coef @ K.T)
         p = decisions.vote_probabilities(outputs, variance, self.rank, self.weights)[:, 1]
         return (1 - noise[0]) * p + noise[0] * (1 - p) if label else p
 
-    def to_arviz(self):
+    def to_arviz(self) -> Any:
         """Return the draws as an ArviZ object, outputs at the training points.
 
         Group ``posterior`` has ``output`` (chain, draw, point); ``sample_stats`` has ``errors``,
@@ -264,7 +270,7 @@ class Posterior:
             return arviz.from_dict(groups, **named)
         return arviz.from_dict(**groups, **named)
 
-    def needed_factor(self):
+    def needed_factor(self) -> Any:
         """Return the factor of the Gram matrix; raise where there is none."""
         if self._factor is None:
             raise ValueError(
@@ -273,7 +279,7 @@ class Posterior:
             )
         return self._factor
 
-    def _needed_outputs(self):
+    def _needed_outputs(self) -> Array:
         if self.outputs is None:
             raise ValueError(
                 "this posterior holds no outputs at its training points; sample with a function "
@@ -281,33 +287,33 @@ class Posterior:
             )
         return self.outputs
 
-    def _dense(self, rows):
+    def _dense(self, rows: Matrix) -> Array:
         return dense(rows).reshape(self.n_chains, -1, rows.shape[1])
 
 
-def numbers(name, values):
+def numbers(name: str, values: ArrayLike) -> Array:
     """Return an array of finite numbers, or say what is wrong with it."""
     try:
-        values = np.asarray(values, dtype=np.float64)
+        found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers; got {values!r}.") from error
-    if not np.all(np.isfinite(values)):
+    if not np.all(np.isfinite(found)):
         raise ValueError(f"{name} contains NaN or infinity; clean the kernel values.")
-    return values
+    return found
 
 
-def kernel_values(cross, diagonal, m):
+def kernel_values(cross: ArrayLike, diagonal: ArrayLike, m: int) -> tuple[Array, Array]:
     """Return kernel values of new points with m training points and themselves, as arrays."""
-    cross, diagonal = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
-    if cross.shape[1:] != (m,) or diagonal.shape != cross.shape[:1]:
+    K, own = np.atleast_2d(numbers("cross", cross)), numbers("diagonal", diagonal)
+    if K.shape[1:] != (m,) or own.shape != K.shape[:1]:
         raise ValueError(
             f"cross must have one column for each of {m} training points and diagonal one "
-            f"value for each row of cross; got shapes {cross.shape} and {diagonal.shape}."
+            f"value for each row of cross; got shapes {K.shape} and {own.shape}."
         )
-    return cross, diagonal
+    return K, own
 
 
-def left_open(diagonal, known):
+def left_open(diagonal: Array, known: Array) -> Array:
     """Return the variance of outputs at new points that is left of k(x, x)."""
     variance = diagonal - known
     if np.any(variance < -IMPOSSIBLE * np.abs(diagonal)):
@@ -318,24 +324,24 @@ def left_open(diagonal, known):
     return np.maximum(variance, 0.0)
 
 
-def dense(rows):
+def dense(rows: Matrix) -> Array:
     """Rows of a dense or sparse array as a dense one."""
     return rows.toarray() if sp.issparse(rows) else rows
 
 
-def training_errors(target, outputs):
+def training_errors(target: Array, outputs: Array) -> Any:
     """Number of training errors of each draw, (n_chains, n_draws)."""
     return np.count_nonzero((outputs < 0) == (target > 0), axis=2)
 
 
-def mean_of_rows(coef, weights=None):
+def mean_of_rows(coef: Matrix, weights: Array | None = None) -> Array:
     """Weighted mean of the rows of a dense or CSR array, as a flat array."""
     if weights is None:
         return np.asarray(coef.mean(axis=0)).ravel()
     return np.asarray(weights @ coef).ravel() / np.sum(weights)
 
 
-def draws_error(coef, outputs):
+def draws_error(coef: Array, outputs: Array) -> float:
     """Standard error of the direction of the mean of draws, (n_chains, n_draws, m): an angle."""
     n_chains, n_draws = coef.shape[:2]
     batches = [b for b in np.array_split(np.arange(n_draws), BATCHES) if len(b)]
@@ -344,7 +350,7 @@ def draws_error(coef, outputs):
     return angle_error(means, values, np.repeat([len(b) for b in batches], n_chains))
 
 
-def unit_centre(means, outputs, weights=None):
+def unit_centre(means: Array, outputs: Array, weights: Array | None = None) -> tuple[Array, float]:
     """Unit vector along the mean of batches, of equal weight by default, and its `angle_error`."""
     weights = np.ones(len(means)) if weights is None else weights
     shares = np.asarray(weights) / np.sum(weights)
@@ -353,7 +359,7 @@ def unit_centre(means, outputs, weights=None):
     return centre / norm, angle_error(means, outputs, weights)
 
 
-def angle_error(means, outputs, weights):
+def angle_error(means: Array, outputs: Array, weights: ArrayLike) -> float:
     """Standard error of the direction of a mean vector, an angle in radians.
 
     Parameters
@@ -373,13 +379,13 @@ def angle_error(means, outputs, weights):
     n = len(means)
     if n < 2:
         return np.inf
-    weights = np.asarray(weights) / np.sum(weights)
+    shares = np.asarray(weights) / np.sum(weights)
     products = means @ outputs.T
-    with_mean = products @ weights
-    squared_norm = weights @ with_mean
+    with_mean = products @ shares
+    squared_norm = shares @ with_mean
     if squared_norm <= 0:
         return np.inf
     # Squared distances from the mean, without their part along it.
     across = products.diagonal() - with_mean**2 / squared_norm
-    squared = n / (n - 1) * np.sum(weights**2 * np.maximum(across, 0.0))
+    squared = n / (n - 1) * np.sum(shares**2 * np.maximum(across, 0.0))
     return float(np.sqrt(squared / squared_norm))

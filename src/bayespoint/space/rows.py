@@ -1,12 +1,28 @@
-"""Rows of the Gram matrix on demand: one store for all machines, within a memory budget."""
+"""Rows of the Gram matrix: one store for all machines, within a memory budget.
+
+`Rows` says what the algorithms ask of a Gram matrix. `GramRows` computes rows on demand, `FullRows`
+is a matrix that is there already; `bayespoint.gpu.rows` has the same in the memory of a GPU.
+"""
 
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from bayespoint._support.checks import shown_places, warn
 from bayespoint._support.threads import Threads
-from bayespoint.space.kernels import BLOCK_FEATURES, BLOCK_ROWS, aligned_empty, block_columns
+from bayespoint._support.types import Array
+from bayespoint.space.factor import Factor
+from bayespoint.space.kernels import (
+    BLOCK_FEATURES,
+    BLOCK_ROWS,
+    Kernel,
+    Points,
+    aligned_empty,
+    block_columns,
+)
 
 # A fit is announced as large when its kernel rows may take this many seconds.
 LARGE_FIT_SECONDS = 60.0
@@ -20,13 +36,180 @@ COEF_COLUMNS = 16
 CAUCHY_SCHWARZ_SLACK = 1e-3
 
 
-class GramRows:
-    """Rows K[i, :] of the Gram matrix of some points, computed when asked for.
+class Rows(ABC):
+    """Rows K[i, :] of the Gram matrix of some points.
 
-    Rows lie in ``store``, row i in slot ``slot_of_row[i]`` or nowhere (-1). When the budget is
-    used up, the rows used longest ago make room. A row has the same bits whenever, and beside
-    whichever other rows, it is computed, so that neither the budget nor the number of threads
-    changes a result.
+    Rows lie in ``store``, row i in slot ``slot_of_row[i]`` or nowhere (-1). Nothing but `matrix`
+    and `factorise` needs all of them at once.
+
+    Attributes
+    ----------
+    device : torch.device or None
+        Where rows are; None for the host. `bayespoint.inference.engines` chooses by it what runs
+        over them.
+    diagonal : ndarray of shape (n_points,)
+        k(x, x).
+    dtype : dtype
+        In which rows are computed.
+    cache_bytes : int
+        Memory for rows.
+    threads : Threads
+        Where rows are computed.
+    n_computed : int
+        Rows computed so far, those computed again after eviction included.
+    leaves_host_idle : bool
+        Whether the host has time for other work while algorithms run over these rows.
+    """
+
+    device: Any = None
+    leaves_host_idle = False
+    store: Any
+    slot_of_row: Array
+    diagonal: Array
+    dtype: np.dtype
+    cache_bytes: int
+    threads: Threads
+    n_computed: int
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self.slot_of_row)
+
+    def release(self) -> None:
+        """Let go of the store, once nobody needs rows any more."""
+        self.store = None
+
+    @abstractmethod
+    def ensure(self, wanted: Array) -> None:
+        """Make as many of the ``wanted`` rows present as the store holds, the first ones first."""
+
+    @abstractmethod
+    def room_beside(self, n_wanted: int) -> int:
+        """Rows that cost little or nothing more, computed in one block with the wanted ones."""
+
+    @abstractmethod
+    def matrix(self) -> Array:
+        """Return the whole Gram matrix, symmetric, in float64; all rows are then present."""
+
+    @abstractmethod
+    def submatrix(self, index: Array) -> Array:
+        """Return the Gram matrix of some of the points, in float64."""
+
+    @abstractmethod
+    def part(self, index: Array) -> "Rows":
+        """Return the rows of some of the points, where these rows are."""
+
+    @abstractmethod
+    def outputs(self, ridge: Array, coef: Array) -> Array:
+        """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
+
+        ``ridge``: what softness adds to the diagonal.
+        """
+
+    @abstractmethod
+    def factorise(
+        self, softness: Any, threads: Threads, stop: Callable[[], bool] | None = None
+    ) -> Any:
+        """Return the factor of the Gram matrix with this softness, one number or one a point.
+
+        All rows are then present. ``stop`` is asked now and then; True raises KeyboardInterrupt.
+        """
+
+    @abstractmethod
+    def coinciding(self, parallel: float) -> Iterator[tuple[int, Array, Array]]:
+        """Yield a point, the later ones on the same line through the origin, and their signs.
+
+        ``parallel``: by how much the cosine may differ from 1 or -1. All rows must be present.
+        """
+
+
+class HostRows(Rows):
+    """What stores of rows on the host share."""
+
+    store: Array
+    last_used: Array
+    clock: int
+
+    def submatrix(self, index: Array) -> Array:
+        """Return the Gram matrix of some of the points, in float64."""
+        matrix = np.empty((len(index), len(index)))
+        step = min(BLOCK_ROWS, len(self.store))
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            self.ensure(part)
+            matrix[start : start + step] = self.store[self.slot_of_row[part]][:, index]
+        return matrix
+
+    def part(self, index: Array) -> "FullRows":
+        """Return the Gram matrix of some of the points."""
+        return FullRows(self.submatrix(index).astype(self.dtype))
+
+    def matrix(self) -> Array:
+        """Return the whole Gram matrix, symmetric, in float64; all rows are then present."""
+        if len(self.store) < len(self):
+            needed = self.store.itemsize * len(self) ** 2 / 1e6
+            raise ValueError(
+                f"all rows of the Gram matrix are needed at once: {needed:.0f} MB for "
+                f"{len(self)} points; the store holds {self.store.nbytes / 1e6:.0f} MB. Raise "
+                f"cache_size, or draw with perceptrons."
+            )
+        everyone = np.arange(len(self))
+        self.ensure(everyone)
+        self._mirror(everyone)
+        return self.submatrix(everyone)
+
+    def _mirror(self, everyone: Array) -> None:
+        """Make the matrix symmetric, where rounding left it otherwise."""
+        for start in range(0, len(self), BLOCK_ROWS):
+            part = everyone[start : start + BLOCK_ROWS]
+            slots = self.slot_of_row[part]
+            columns = self.store[self.slot_of_row, start : start + BLOCK_ROWS].T
+            block = np.where(everyone < part[:, None], columns, self.store[slots])
+            if not np.array_equal(block, self.store[slots]):
+                self.store[slots] = block
+
+    def outputs(self, ridge: Array, coef: Array) -> Array:
+        """Outputs at the points of w = sum_j coef_j phi(x_j): see `Rows.outputs`."""
+        used = np.flatnonzero(np.any(np.atleast_2d(coef), axis=0))
+        total = ridge * coef
+        step = min(BLOCK_ROWS, len(self.store))
+        for start in range(0, len(used), step):
+            part = used[start : start + step]
+            self.ensure(part)
+            total += coef[..., part] @ self.store[self.slot_of_row[part]]
+        return total
+
+    def factorise(
+        self, softness: Any, threads: Threads, stop: Callable[[], bool] | None = None
+    ) -> Factor:
+        """Return the factor of the Gram matrix with this softness: see `Rows.factorise`."""
+        softness = np.asarray(softness, dtype=np.float64)
+        K = self.matrix()
+        K[np.diag_indices_from(K)] += softness * self.diagonal
+        share = float(np.min(softness / (1 + softness)))
+        return Factor(K, self.dtype, share, threads, stop)
+
+    def coinciding(self, parallel: float) -> Iterator[tuple[int, Array, Array]]:
+        """Yield a point, later ones on the same line, and their signs: see `Rows.coinciding`."""
+        length = np.sqrt(self.store[self.slot_of_row, np.arange(len(self))], dtype=float)
+        seen = np.zeros(len(self), dtype=bool)
+        for i in range(len(self)):
+            if seen[i]:
+                continue
+            cosine = self.store[self.slot_of_row[i]] / (length * length[i])
+            same = np.flatnonzero(np.abs(cosine) > 1 - parallel)
+            same = same[same > i]
+            if len(same):
+                seen[same] = True
+                yield i, same, np.sign(cosine[same])
+
+
+class GramRows(HostRows):
+    """Rows of the Gram matrix of some points, computed when asked for.
+
+    When the budget is used up, the rows used longest ago make room. A row has the same bits
+    whenever, and beside whichever other rows, it is computed, so that neither the budget nor the
+    number of threads changes a result.
 
     Parameters
     ----------
@@ -40,15 +223,13 @@ class GramRows:
 
     Attributes
     ----------
-    diagonal : ndarray of shape (n_points,)
-        k(x, x).
     clock : int
         Grows with each `ensure`; ``last_used`` holds its value at the last use of each slot.
-    n_computed : int
-        Rows computed so far, those computed again after eviction included.
     """
 
-    def __init__(self, kernel, points, *, cache_bytes, threads):
+    def __init__(
+        self, kernel: Kernel, points: Points, *, cache_bytes: int, threads: Threads
+    ) -> None:
         self.kernel = kernel
         self.points = points
         self.threads = threads
@@ -65,11 +246,7 @@ class GramRows:
         self.n_computed = 0
         self.dtype = self.store.dtype
 
-    def __len__(self):
-        """Return the number of points."""
-        return len(self.slot_of_row)
-
-    def ensure(self, wanted):
+    def ensure(self, wanted: Array) -> None:
         """Make as many of the ``wanted`` rows present as the store holds, the first ones first."""
         self.clock += 1
         wanted = wanted[: len(self.store)]
@@ -85,17 +262,17 @@ class GramRows:
             self._compute(missing[part], slots[part])
             self.last_used[slots[part]] = self.clock
 
-    def room_beside(self, n_wanted):
+    def room_beside(self, n_wanted: int) -> int:
         """Rows that cost nothing more, computed in one block with the wanted ones."""
         return self.kernel.panel_rows(self.points, n_wanted) - n_wanted
 
-    def _compute(self, rows, slots):
+    def _compute(self, rows: Array, slots: Array) -> None:
         evicted = self.row_in_slot[slots]
         self.slot_of_row[evicted[evicted >= 0]] = -1
         self.row_in_slot[slots] = -1
         panel = self.kernel.panel(self.points, rows)
 
-        def fill(first):
+        def fill(first: int) -> None:
             block = self.kernel.block(panel, self.points, first)[: len(rows)]
             self._check(block, rows, first)
             self.store[slots, first : first + block.shape[1]] = block
@@ -105,7 +282,7 @@ class GramRows:
         self.slot_of_row[rows] = slots
         self.n_computed += len(rows)
 
-    def _check(self, block, rows, first):
+    def _check(self, block: Array, rows: Array, first: int) -> None:
         """Hold a kernel that came from outside to the Cauchy-Schwarz inequality."""
         if not (callable(self.kernel.name) or self.kernel.name == "precomputed"):
             return
@@ -113,10 +290,10 @@ class GramRows:
         bound = np.outer(length[rows], length[first : first + block.shape[1]])
         wrong = np.abs(block) > (1 + CAUCHY_SCHWARZ_SLACK) * bound
         if np.any(wrong):
-            raise no_inner_products(wrong.any(axis=1), rows)
+            raise no_inner_products(np.any(wrong, axis=1), rows)
 
 
-def no_inner_products(wrong, points=None):
+def no_inner_products(wrong: Any, points: Array | None = None) -> ValueError:
     """Return the error of values beyond the Cauchy-Schwarz inequality, of points in a mask."""
     return ValueError(
         "the kernel is not positive semi-definite: |k(x, x')| exceeds "
@@ -125,10 +302,10 @@ def no_inner_products(wrong, points=None):
     )
 
 
-class FullRows:
+class FullRows(HostRows):
     """A Gram matrix that is already there, seen as a store that holds every row."""
 
-    def __init__(self, K):
+    def __init__(self, K: Array) -> None:
         self.store = K
         self.slot_of_row = np.arange(len(K), dtype=np.int32)
         self.last_used = np.zeros(len(K), dtype=np.int64)
@@ -139,78 +316,15 @@ class FullRows:
         self.n_computed = 0
         self.dtype = K.dtype
 
-    def __len__(self):
-        """Return the number of points."""
-        return len(self.store)
-
-    def ensure(self, wanted):
+    def ensure(self, wanted: Array) -> None:
         """Every row is present."""
 
-    def room_beside(self, n_wanted):  # noqa: ARG002
+    def room_beside(self, n_wanted: int) -> int:  # noqa: ARG002
         """No row is missing."""
         return 0
 
 
-def submatrix(rows, index):
-    """Gram matrix of some of the points, in float64."""
-    if hasattr(rows, "submatrix"):  # on a GPU
-        return rows.submatrix(index)
-    matrix = np.empty((len(index), len(index)))
-    step = min(BLOCK_ROWS, len(rows.store))
-    for start in range(0, len(index), step):
-        part = index[start : start + step]
-        rows.ensure(part)
-        matrix[start : start + step] = rows.store[rows.slot_of_row[part]][:, index]
-    return matrix
-
-
-def mirror(rows):
-    """Make a Gram matrix whose rows are all present symmetric, where rounding left it otherwise."""
-    everyone = np.arange(len(rows))
-    for start in range(0, len(rows), BLOCK_ROWS):
-        part = everyone[start : start + BLOCK_ROWS]
-        slots = rows.slot_of_row[part]
-        columns = rows.store[rows.slot_of_row, start : start + BLOCK_ROWS].T
-        block = np.where(everyone < part[:, None], columns, rows.store[slots])
-        if not np.array_equal(block, rows.store[slots]):
-            rows.store[slots] = block
-
-
-def all_rows(rows):
-    """Return the whole Gram matrix, symmetric, in float64; all rows are then present."""
-    if hasattr(rows, "matrix"):  # on a GPU
-        return rows.matrix()
-    if len(rows.store) < len(rows):
-        needed = rows.store.itemsize * len(rows) ** 2 / 1e6
-        raise ValueError(
-            f"all rows of the Gram matrix are needed at once: {needed:.0f} MB for "
-            f"{len(rows)} points; the store holds {rows.store.nbytes / 1e6:.0f} MB. Raise "
-            f"cache_size, or draw with perceptrons."
-        )
-    everyone = np.arange(len(rows))
-    rows.ensure(everyone)
-    mirror(rows)
-    return submatrix(rows, everyone)
-
-
-def outputs_of(rows, ridge, coef):
-    """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
-
-    ``ridge``: what softness adds to the diagonal.
-    """
-    if hasattr(rows, "outputs"):  # on a GPU
-        return rows.outputs(ridge, coef)
-    used = np.flatnonzero(np.any(np.atleast_2d(coef), axis=0))
-    total = ridge * coef
-    step = min(BLOCK_ROWS, len(rows.store))
-    for start in range(0, len(used), step):
-        part = used[start : start + step]
-        rows.ensure(part)
-        total += coef[..., part] @ rows.store[rows.slot_of_row[part]]
-    return total
-
-
-def warn_if_large(rows, order):
+def warn_if_large(rows: Rows, order: Array) -> None:
     """Time the first block of rows and warn if all of them may take long."""
     if len(rows) < LARGE_FIT_POINTS:
         return
@@ -228,7 +342,7 @@ def warn_if_large(rows, order):
         )
 
 
-def kernel_rows(kernel, points, index, threads):
+def kernel_rows(kernel: Kernel, points: Points, index: Array, threads: Threads) -> Array:
     """Kernel values of some points (at most a panel of them) with all points."""
     panel = kernel.panel(points, index)
     starts = range(0, len(points), block_columns(len(points)))
@@ -236,7 +350,9 @@ def kernel_rows(kernel, points, index, threads):
     return np.concatenate(blocks, axis=1)[: len(index)]
 
 
-def apply_kernel(kernel, left, right, coef, threads):
+def apply_kernel(
+    kernel: Kernel, left: Points, right: Points, coef: Array, threads: Threads
+) -> Array:
     """``K(left, right) @ coef`` in blocks; the matrix K itself never exists.
 
     Parameters
@@ -257,7 +373,7 @@ def apply_kernel(kernel, left, right, coef, threads):
     tiles[:, :n_columns] = coef
     result = np.zeros((len(left), n_columns))
 
-    def fill(start):
+    def fill(start: int) -> None:
         stop = min(start + BLOCK_ROWS, len(left))
         panel = kernel.panel(left, np.arange(start, stop))
         total = np.zeros((kernel.panel_rows(left, stop - start), padded))
@@ -270,3 +386,16 @@ def apply_kernel(kernel, left, right, coef, threads):
 
     threads.each(fill, range(0, len(left), BLOCK_ROWS))
     return result
+
+
+# TEMPORARY: until every room calls the methods.
+def all_rows(rows: Rows) -> Array:  # noqa: D103
+    return rows.matrix()
+
+
+def submatrix(rows: Rows, index: Array) -> Array:  # noqa: D103
+    return rows.submatrix(index)
+
+
+def outputs_of(rows: Rows, ridge: Array, coef: Array) -> Array:  # noqa: D103
+    return rows.outputs(ridge, coef)

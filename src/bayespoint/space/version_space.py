@@ -1,11 +1,14 @@
 """Version space: the classifiers that agree with every training label."""
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import nnls
 
 from bayespoint._support.checks import shown_places
 from bayespoint._support.devices import is_tensor
-from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, FullRows, outputs_of, submatrix
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, FullRows, Rows
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
 # length: version space is then empty, or narrower than rounding errors.
@@ -30,7 +33,10 @@ class EmptyVersionSpaceError(ValueError):
         Indices of training points that contradict each other.
     """
 
-    def __init__(self, points, problem="", remedy="use a richer kernel (larger gamma, bias > 0)"):
+    def __init__(
+        self, points: Array, problem: str = "",
+        remedy: str = "use a richer kernel (larger gamma, bias > 0)",
+    ) -> None:  # fmt: skip
         points = self.points = np.sort(points)
         super().__init__(
             f"version space is empty{problem}: no classifier with this kernel gives the "
@@ -46,7 +52,7 @@ class VersionSpace:
 
     Parameters
     ----------
-    K : array-like of shape (m, m) or GramRows
+    K : array-like of shape (m, m) or Rows
         Gram matrix of the training points.
     y : array-like of shape (m,)
         Labels, -1 or +1.
@@ -56,7 +62,7 @@ class VersionSpace:
 
     Attributes
     ----------
-    rows : GramRows or FullRows
+    rows : Rows
         Rows of K, without the softness.
     y : ndarray of shape (m,)
     softness : float
@@ -74,34 +80,34 @@ class VersionSpace:
     True
     """
 
-    def __init__(self, K, y, softness=0.0):
-        self.rows = K if hasattr(K, "slot_of_row") else FullRows(_checked_gram(K))
+    def __init__(self, K: Any, y: ArrayLike, softness: float = 0.0) -> None:
+        self.rows: Rows = K if isinstance(K, Rows) else FullRows(_checked_gram(K))
         self.y = _checked_labels(y, len(self.rows))
         if not isinstance(softness, int | float | np.number) or not 0 <= softness < np.inf:
             raise ValueError(f"softness must be a finite number >= 0; got {softness!r}.")
         self.softness = float(softness)
         self.ridge = self.softness * self.rows.diagonal
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of training points."""
         return len(self.y)
 
-    def outputs(self, coef):
+    def outputs(self, coef: ArrayLike) -> Array:
         """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric.
 
         ``coef``: one vector (m,), or one a row.
         """
-        return outputs_of(self.rows, self.ridge, np.asarray(coef, dtype=np.float64))
+        return self.rows.outputs(self.ridge, np.asarray(coef, dtype=np.float64))
 
-    def margins(self, coef):
+    def margins(self, coef: ArrayLike) -> Array:
         """Margins y_i <w, phi(x_i)>: all positive inside version space."""
         return self.y * self.outputs(coef)
 
-    def norm(self, coef):
+    def norm(self, coef: ArrayLike) -> float:
         """Length of w in the softened metric."""
         return float(np.sqrt(max(np.dot(coef, self.outputs(coef)), 0.0)))
 
-    def conflict(self, candidates=None):
+    def conflict(self, candidates: ArrayLike | None = None) -> Array | None:
         """Find points that prove version space empty (Gordan's theorem), or None.
 
         Version space is empty if and only if some c >= 0, c != 0 has G c = 0, where
@@ -140,13 +146,13 @@ class VersionSpace:
             return None
         return np.sort(candidates[c > np.sqrt(tolerance) * c.max()])
 
-    def _signed_gram(self, index):
-        G = submatrix(self.rows, index)
+    def _signed_gram(self, index: Array) -> Array:
+        G = self.rows.submatrix(index)
         G[np.diag_indices_from(G)] += self.ridge[index]
         return G * np.outer(self.y[index], self.y[index])
 
 
-def check_space(space):
+def check_space(space: VersionSpace) -> None:
     """Refuse what is no version space, and points at the origin."""
     if not isinstance(space, VersionSpace):
         raise ValueError(
@@ -161,7 +167,7 @@ def check_space(space):
         )
 
 
-def _checked_gram(K):
+def _checked_gram(K: Any) -> Array:
     if is_tensor(K):
         raise ValueError("K is a PyTorch tensor; pass an array: K.cpu().numpy().")
     K = np.array(K, order="C", copy=None)
@@ -192,7 +198,7 @@ def _checked_gram(K):
     return K if symmetric else (K + K.T) / 2
 
 
-def _checked_labels(y, n_points):
+def _checked_labels(y: ArrayLike, n_points: int) -> Array:
     y = np.asarray(y)
     numbers = y.dtype.kind in "biuf"
     if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):

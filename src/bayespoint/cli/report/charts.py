@@ -5,11 +5,14 @@ text from data is in them.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
 
-from bayespoint.cli.report.measures import binary_scores
+from bayespoint._support.types import Array
+from bayespoint.cli.report.measures import Evaluated, binary_scores
 from bayespoint.estimators.rejection import risk_coverage_curve
 
 # Size and margins of a picture, for text of 14 units: 11 points at least on a phone.
@@ -22,44 +25,51 @@ N_TICKS, FEW_TICKS = 5, 2
 # Top of the risk, so that a curve of zeros has an axis.
 LEAST_RISK = 0.02
 
+# Ends of an axis, and places along one.
+Range = tuple[float, float]
+Values = Sequence[float] | Array
+
 
 class Chart:
     """One picture: ranges of its axes, and what is drawn."""
 
-    def __init__(self, title, x_label, y_label, x_range=(0, 1), y_range=(0, 1), *, height=HEIGHT):
+    def __init__(
+        self, title: str, x_label: str, y_label: str, x_range: Range = (0, 1),
+        y_range: Range = (0, 1), *, height: int = HEIGHT,
+    ) -> None:  # fmt: skip
         self.title, self.x_label, self.y_label = title, x_label, y_label
         self.width, self.height = WIDTH, height
         self.left, self.right, self.top = LEFT, WIDTH - RIGHT, TOP
         self.bottom = height - BOTTOM
         self.x_range, self.y_range = x_range, y_range
-        self.lines: list[dict] = []
-        self.dots: list[dict] = []
-        self.bars: list[dict] = []
+        self.lines: list[dict[str, Any]] = []
+        self.dots: list[dict[str, Any]] = []
+        self.bars: list[dict[str, Any]] = []
 
-    def x(self, value):
+    def x(self, value: float) -> float:
         """Place from the left."""
         low, high = self.x_range
         return round(self.left + (value - low) / (high - low) * (self.right - self.left), 1)
 
-    def y(self, value):
+    def y(self, value: float) -> float:
         """Place from the top."""
         low, high = self.y_range
         return round(self.bottom - (value - low) / (high - low) * (self.bottom - self.top), 1)
 
     @property
-    def x_ticks(self):
+    def x_ticks(self) -> list[tuple[float, str]]:
         """Places and texts along the bottom."""
         low, high = self.x_range
         return [(self.x(value), text) for value, text in ticks(low, high, N_TICKS)]
 
     @property
-    def y_ticks(self):
+    def y_ticks(self) -> list[tuple[float, str]]:
         """Places and texts along the left."""
         wanted = N_TICKS if self.height == HEIGHT else FEW_TICKS
         low, high = self.y_range
         return [(self.y(value), text) for value, text in ticks(low, high, wanted)]
 
-    def line(self, x, y, kind="curve", *, steps=False):
+    def line(self, x: Values, y: Values, kind: str = "curve", *, steps: bool = False) -> None:
         """Add a line; with steps it is level from each point back to the one before."""
         kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MAX_POINTS)).round().astype(int))
         path = ""
@@ -70,12 +80,12 @@ class Chart:
                 path += f"V{self.y(b)}H{self.x(a)}" if steps else f"L{self.x(a)} {self.y(b)}"
         self.lines.append({"path": path, "kind": kind})
 
-    def dot(self, x, y, interval=None):
+    def dot(self, x: float, y: float, interval: Sequence[float] | None = None) -> None:
         """Add a dot, with the bar of an interval."""
         ends = None if interval is None else (self.y(interval[0]), self.y(interval[1]))
         self.dots.append({"x": self.x(x), "y": self.y(y), "ends": ends})
 
-    def bar(self, low, high, value, text):
+    def bar(self, low: float, high: float, value: float, text: str) -> None:
         """Add a bar from the bottom, with a text above."""
         x, top = self.x(low) + 1, self.y(value)
         self.bars.append(
@@ -86,7 +96,7 @@ class Chart:
         )  # fmt: skip
 
 
-def ticks(low, high, wanted):
+def ticks(low: float, high: float, wanted: int) -> list[tuple[float, str]]:
     """Round values between two, about as many as wanted, with their text in percent."""
     rough = (high - low) / wanted
     size = 10.0 ** math.floor(math.log10(rough))
@@ -96,7 +106,7 @@ def ticks(low, high, wanted):
     return [(k * step, f"{100 * k * step:.6g}%") for k in range(first, last + 1)]
 
 
-def risk_chart(rows, found):
+def risk_chart(rows: Evaluated, measured: Mapping[str, Any]) -> Chart:
     """Risk against coverage, with the point that the model's threshold gives."""
     coverage, risk, _ = risk_coverage_curve(rows.true, rows.predicted, rows.confidence)
     top = max(float(risk.max()), LEAST_RISK) * 1.1
@@ -105,15 +115,15 @@ def risk_chart(rows, found):
         "Error among them", y_range=(0, min(top, 1.0)),
     )  # fmt: skip
     chart.line(np.append(0, coverage), np.append(risk[0], risk), steps=True)
-    if found["rejects"] and found["n_decided"]:
-        chart.dot(found["coverage"], found["decided_error"])
-        chart.line([found["coverage"]] * 2, [0, chart.y_range[1]], "guide")
+    if measured["rejects"] and measured["n_decided"]:
+        chart.dot(measured["coverage"], measured["decided_error"])
+        chart.line([measured["coverage"]] * 2, [0, chart.y_range[1]], "guide")
     return chart
 
 
-def calibration_charts(found):
+def calibration_charts(measured: Mapping[str, Any]) -> list[Chart]:
     """Share of right labels against their probability, and how many rows each bin holds."""
-    bins = found["calibration"]
+    bins = measured["calibration"]
     low = math.floor(10 * min(b["low"] for b in bins)) / 10
     chart = Chart(
         "Reliability", "Probability of the predicted label", "Share that is right",
@@ -126,19 +136,19 @@ def calibration_charts(found):
         "Rows in each bin", "Probability of the predicted label", "Rows",
         x_range=(low, 1), height=LOW_HEIGHT,
     )  # fmt: skip
-    most = max(b["n"] for b in bins) / found["n_rows"]
+    most = max(b["n"] for b in bins) / measured["n_rows"]
     counts.y_range = (0, most * 1.35)  # room for the number above
     for b in bins:
-        counts.bar(b["low"], b["high"], b["n"] / found["n_rows"], f"{b['n']:,}")
+        counts.bar(b["low"], b["high"], b["n"] / measured["n_rows"], f"{b['n']:,}")
     return [chart, counts]
 
 
-def binary_charts(rows, positive):
+def binary_charts(rows: Evaluated, measured: Mapping[str, Any]) -> list[Chart]:
     """ROC and precision-recall curves, with the point of the labels as predicted; or none."""
-    scores = binary_scores(rows, positive)
-    if scores is None:
+    if measured["positive"] is None:
         return []
-    true, score = scores
+    positive = rows.classes.index(measured["positive"])
+    true, score = binary_scores(rows, positive)
     labelled = rows.predicted[rows.known] == positive
     hits = float(labelled[true == 1].mean())
     false_alarms = float(labelled[true == 0].mean())

@@ -1,6 +1,6 @@
 """What is measured on labelled rows: errors, curves, calibration, one entry a class."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -12,6 +12,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from bayespoint._support.types import Array
 from bayespoint.estimators.rejection import aurc, risk_coverage_curve
 
 # Of all intervals; Clopper and Pearson's, which cover at least as often as they say.
@@ -27,25 +28,33 @@ class Evaluated(NamedTuple):
     """Labelled rows and what a classifier decides about them."""
 
     classes: list[str]
-    true: np.ndarray  # number of the class; -1 where the model does not know the label
-    predicted: np.ndarray  # number of the class, also where rejected
-    rejected: np.ndarray
-    proba: np.ndarray
-    confidence: np.ndarray
+    true: Array  # number of the class; -1 where the model does not know the label
+    predicted: Array  # number of the class, also where rejected
+    rejected: Array
+    proba: Array
+    confidence: Array
     rejects: bool  # whether the model may abstain
 
     @property
-    def wrong(self):
+    def wrong(self) -> Array:
         """Rows whose label is not the one predicted."""
         return self.true != self.predicted
 
     @property
-    def known(self):
+    def known(self) -> Array:
         """Rows whose label is a class of the model."""
         return self.true >= 0
 
+    def labels_of(self, i: int) -> dict[str, Any]:
+        """True label of a row, None where the model does not know it, and the one predicted."""
+        predicted = self.predicted[i]
+        return {
+            "true": self.classes[self.true[i]] if self.known[i] else None,
+            "predicted": self.classes[predicted], "probability": float(self.proba[i, predicted]),
+        }  # fmt: skip
 
-def measure(rows, positive=1):
+
+def measure(rows: Evaluated, positive: int = 1) -> dict[str, Any]:
     """Measure all that the report and the JSON document tell, of plain types.
 
     Parameters
@@ -66,8 +75,8 @@ def measure(rows, positive=1):
     >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     >>> rows = Evaluated(["no", "yes"], np.array([0, 1, 1]), np.array([0, 1, 0]),
     ...                  np.zeros(3, bool), proba, proba.max(axis=1), False)
-    >>> found = measure(rows)
-    >>> found["n_wrong"], round(found["brier"], 4), found["auc"]
+    >>> measured = measure(rows)
+    >>> measured["n_wrong"], round(measured["brier"], 4), measured["auc"]
     (1, 0.1367, 1.0)
     """
     wrong, decided = rows.wrong, ~rows.rejected
@@ -83,22 +92,22 @@ def measure(rows, positive=1):
     }  # fmt: skip
 
 
-def interval(n_hits, n):
+def interval(n_hits: int, n: int) -> list[float] | None:
     """Clopper-Pearson interval of a share, or None of nothing."""
     if not n:
         return None
-    found = binomtest(int(n_hits), int(n)).proportion_ci(LEVEL, method="exact")
-    return [float(found.low), float(found.high)]
+    ends = binomtest(n_hits, n).proportion_ci(LEVEL, method="exact")
+    return [float(ends.low), float(ends.high)]
 
 
-def _risk(wrong, count, share):
+def _risk(wrong: Array, count: str, share: str) -> dict[str, Any]:
     n, n_wrong = len(wrong), int(wrong.sum())
     return {
         count: n_wrong, share: n_wrong / n if n else None, f"{share}_interval": interval(n_wrong, n)
     }  # fmt: skip
 
 
-def brier_score(true, proba):
+def brier_score(true: Array, proba: Array) -> float:
     """Mean squared difference of probabilities and outcome, as scikit-learn has it.
 
     Of two classes that of one of them; of more the sum over all classes.
@@ -117,12 +126,12 @@ def brier_score(true, proba):
     return total / 2 if proba.shape[1] == 2 else total
 
 
-def log_score(true, proba):
+def log_score(true: Array, proba: Array) -> float:
     """Mean of -log of the probability of the true class."""
     return float(log_loss(true, proba, labels=np.arange(proba.shape[1])))
 
 
-def _probabilistic(rows):
+def _probabilistic(rows: Evaluated) -> dict[str, Any]:
     """Scores of the probabilities, on rows whose label is known to the model."""
     true, proba = rows.true[rows.known], rows.proba[rows.known]
     bins = _bins(rows)
@@ -133,25 +142,25 @@ def _probabilistic(rows):
     }  # fmt: skip
 
 
-def _bins(rows):
+def _bins(rows: Evaluated) -> list[dict[str, Any]]:
     """Bins of the probability of the predicted label that hold rows."""
     p = rows.proba[np.arange(len(rows.true)), rows.predicted]
     number = np.minimum((p * N_BINS).astype(int), N_BINS - 1)
-    found = []
+    bins = []
     for k in np.unique(number).tolist():
         here = number == k
         n, n_right = int(here.sum()), int((~rows.wrong[here]).sum())
-        found.append(
+        bins.append(
             {
                 "low": k / N_BINS, "high": (k + 1) / N_BINS, "n": n,
                 "probability": float(p[here].mean()), "right": n_right / n,
                 "interval": interval(n_right, n),
             }
         )  # fmt: skip
-    return found
+    return bins
 
 
-def _coverage(rows):
+def _coverage(rows: Evaluated) -> dict[str, Any]:
     """Risk among the surest rows."""
     arrays = rows.true, rows.predicted, rows.confidence
     coverage, risk, _ = risk_coverage_curve(*arrays)
@@ -164,25 +173,23 @@ def _coverage(rows):
     }
 
 
-def binary_scores(rows, positive):
-    """True labels (0 or 1) and probabilities of a class, or None unless both labels are there."""
-    true = rows.true[rows.known]
-    if len(rows.classes) != 2 or len(np.unique(true)) < 2:
-        return None
-    return (true == positive).astype(int), rows.proba[rows.known, positive]
+def binary_scores(rows: Evaluated, positive: int) -> tuple[Array, Array]:
+    """Whether labels are a class (0 or 1), and the probabilities of that."""
+    return (rows.true[rows.known] == positive).astype(int), rows.proba[rows.known, positive]
 
 
-def _binary(rows, positive):
-    scores = binary_scores(rows, positive)
-    if scores is None:
+def _binary(rows: Evaluated, positive: int) -> dict[str, Any]:
+    """Scores of finding one class of two; None unless labels of both are there."""
+    if len(rows.classes) != 2 or len(np.unique(rows.true[rows.known])) < 2:
         return {"positive": None, "auc": None, "average_precision": None}
+    scores = binary_scores(rows, positive)
     return {
         "positive": rows.classes[positive], "auc": float(roc_auc_score(*scores)),
         "average_precision": float(average_precision_score(*scores)),
     }  # fmt: skip
 
 
-def _by_class(rows):
+def _by_class(rows: Evaluated) -> list[dict[str, Any]]:
     """Precision, recall, F1 and support of each class, before any rejection."""
     numbers = np.arange(len(rows.classes))
     scores = precision_recall_fscore_support(
@@ -199,7 +206,7 @@ def _by_class(rows):
     ]  # fmt: skip
 
 
-def _confusion(rows):
+def _confusion(rows: Evaluated) -> dict[str, Any]:
     """Counts of true (rows) and predicted (columns) labels among decided rows; rejected apart.
 
     Rows whose label the model does not know are in the last row, under the label None.
@@ -221,5 +228,5 @@ def _confusion(rows):
     }  # fmt: skip
 
 
-def _or_none(value):
+def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)

@@ -1,29 +1,21 @@
 """Chains of moves on great circles, whatever the move: starts, walls, stops and diagnostics.
 
-The billiard and the Gibbs sampler share all of this.
+The billiard and the Gibbs sampler share all of this, and so do one machine and several.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support import diagnostics
 from bayespoint._support.budget import Budget
-from bayespoint._support.checks import (
-    check_jobs,
-    check_label_noise,
-    check_natural_number,
-    check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
-    entropy_of,
-    warn,
-)
-from bayespoint._support.threads import open_threads
-from bayespoint.inference.billiard.balls import Table, coinciding_walls, run
+from bayespoint._support.checks import check_natural_number, check_positive_integer, warn
+from bayespoint._support.types import Array
+from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table, coinciding_walls
+from bayespoint.inference.billiard.flights import Flights, run
 from bayespoint.inference.billiard.starts import (
     direct_starts,
     given_starts,
@@ -32,12 +24,12 @@ from bayespoint.inference.billiard.starts import (
     random_start,
     start_rng,
 )
-from bayespoint.inference.on_device import on_device
-from bayespoint.space.decisions import label_odds
-from bayespoint.space.factor import factorise
+from bayespoint.inference.draws import Plan
+from bayespoint.inference.engines import engines_of
+from bayespoint.inference.perceptron.runs import conflict_check
+from bayespoint.inference.problem import Problem
 from bayespoint.space.posterior import Posterior, draws_error, training_errors, unit_centre
-from bayespoint.space.rows import outputs_of
-from bayespoint.space.version_space import check_space
+from bayespoint.space.version_space import VersionSpace
 
 # Where balls begin, by name.
 STARTS = ("consistent", "random", "light_trap")
@@ -56,57 +48,65 @@ BURN_IN = 20
 BURN_IN_NOISY = 100
 
 
-def sample_chains(
-    space, kind, name, n_draws, *, label_noise, n_chains, travel, thin, burn_in, most_draws, tol,
-    max_time, start, n_path, n_jobs, random_state, verbose, device="cpu",
-):  # fmt: skip
-    """Return the `Posterior` of chains that move as ``kind`` (`Balls` or a class derived from it).
+class Moves(NamedTuple):
+    """How chains move, and how far."""
 
-    ``most_draws``: of each chain. Other arguments as for `bayespoint.inference.sample_billiard`.
+    n_chains: int  # of each machine
+    n_draws: int  # of each chain
+    kind: Any = Balls  # or a class derived from it
+    travel: float = TRAVEL
+    thin: int = 1
+    burn_in: int | None = None  # by default what suits the labels
+    start: Any = None  # coefficients, or one of `STARTS`
+    n_path: int = 0
+
+
+class Chains(NamedTuple):
+    """Chains that have moved, those of each machine one after the other."""
+
+    balls: Any
+    flights: Flights
+    factor: Any
+
+
+def run_chains(
+    problem: Problem, moves: Moves, plan: Plan, *, held: Array | None = None, n_held: int = 0,
+    enough: Callable[[Flights], bool] | None = None, stop: Callable[[], bool] | None = None,
+) -> Chains:  # fmt: skip
+    """Move chains from their starts, or from where held ones ended after ``n_held`` draws each.
+
+    Until each has made its draws, time is up or ``enough`` of them are there. ``stop`` is asked
+    while the Gram matrix is factorised.
     """
-    check_space(space)
-    for argument, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
-        check_positive_integer(argument, value)
-    check_time(max_time)
-    check_natural_number("burn_in", 0 if burn_in is None else burn_in)
-    check_verbose(verbose)
-    check_jobs(n_jobs)
-    check_seed(random_state)
-    noise = check_label_noise(label_noise, len(space))
-    per_chain = -(-n_draws // n_chains)
-    if most_draws is not None:
-        per_chain = max(1, min(per_chain, most_draws))
-    if burn_in is None:
-        burn_in = BURN_IN_NOISY if np.any(noise) else BURN_IN
-    budget = Budget(max_time, name if verbose else None)
-    entropy = entropy_of(random_state)
-    threads_of = open_threads(effective_n_jobs(n_jobs))
-    with on_device(space, device) as placed, budget.catching_interrupts(), threads_of as threads:
-        if n_path and placed is not space:
-            raise ValueError(
-                f"n_path={n_path} records a path, which needs device='cpu'; got {device!r}."
-            )
-        factor = factorise(placed.rows, space.softness, threads, lambda: budget.interrupted)
-        coef = _starts(placed, factor, noise, n_chains, start, entropy, budget, threads)
-        walls = [np.tile(values, (n_chains, 1)) for values in pass_rates(placed, label_odds(noise))]
-        table = Table(placed.rows, space.ridge, factor, *walls)
-        seed = np.random.SeedSequence(entropy, spawn_key=(2, 0))
-        make = getattr(placed.rows, "make_balls", partial(kind, n_path=n_path))
-        balls = make(table, coef, seed)
-        flights = run(
-            balls, per_chain, travel=travel, thin=int(thin), burn_in=int(burn_in), budget=budget,
-            threads=threads, enough=None if tol is None else _precise(placed, tol),
-        )  # fmt: skip
-        factor.release()
-        if budget.interrupted:
-            raise KeyboardInterrupt
-        posterior = posterior_of(placed, factor, balls, flights, noise)
-    posterior.space = space
-    warn_if_unmixed(name, flights.n_draws, posterior.info["rhat"])
-    return posterior
+    factor = problem.rows.factorise(problem.softness, plan.threads, stop)
+    if held is None:
+        held, burn_in = _starts(problem, factor, moves, plan), moves.burn_in
+        if burn_in is None:
+            burn_in = BURN_IN_NOISY if problem.noisy else BURN_IN
+    else:
+        burn_in = 0
+    make: Any = engines_of(problem.rows).balls(moves.kind)
+    if moves.n_path:
+        make = partial(make, n_path=moves.n_path)
+    balls = make(
+        _table(problem, factor, moves.n_chains), held,
+        np.random.SeedSequence(plan.entropy, spawn_key=(2, n_held)),
+    )  # fmt: skip
+    flights = run(
+        balls, moves.n_draws, travel=moves.travel, thin=int(moves.thin), burn_in=int(burn_in),
+        budget=plan.budget, threads=plan.threads, enough=enough,
+    )  # fmt: skip
+    return Chains(balls, flights, factor)
 
 
-def pass_rates(space, odds):
+def _table(problem: Problem, factor: Any, n_chains: int) -> Table:
+    rates = [pass_rates(problem.space(machine), odds) for machine, odds in enumerate(problem.odds)]
+    label = np.repeat([y for y, _ in rates], n_chains, axis=0)
+    rate = np.repeat([rate for _, rate in rates], n_chains, axis=0)
+    return Table(problem.rows, problem.ridge, factor, label, rate)
+
+
+def pass_rates(space: VersionSpace, odds: Array) -> tuple[Array, Array]:
     """Labels of the walls, and the probabilities to pass them from the side of the label.
 
     A wall whose label has log-odds t is passed with probability exp(-t). Walls that coincide
@@ -126,7 +126,45 @@ def pass_rates(space, odds):
     return np.where(odds == 0, label, np.sign(odds)), np.where(np.isinf(odds), 0.0, rates)
 
 
-def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):
+def _starts(problem: Problem, factor: Any, moves: Moves, plan: Plan) -> Array:
+    """Coefficients of the unit vectors where balls begin, those of each machine in a row."""
+    find = conflict_check(problem.space, problem.row, problem.names)
+    starts = []
+    for machine, odds in enumerate(problem.odds):
+        first = machine * moves.n_chains
+        rngs = [start_rng(plan.entropy, first + ball) for ball in range(moves.n_chains)]
+        space, check = problem.space(machine), partial(_find_for, find, machine)
+        if moves.start is None or isinstance(moves.start, str | bytes):
+            found = _named_starts(space, factor, odds, rngs, moves.start, plan, check)
+        else:
+            found = given_starts(space, moves.start, moves.n_chains, np.isinf(odds))
+        starts.append(found)
+    return np.concatenate(starts)
+
+
+def _find_for(find: Callable, machine: int, _: int, counts: Array) -> None:
+    find(machine, counts)
+
+
+def _named_starts(
+    space: VersionSpace, factor: Any, odds: Array, rngs: list, start: Any, plan: Plan,
+    check: Callable,
+) -> Array:  # fmt: skip
+    if start not in (None, *STARTS):
+        raise ValueError(f"start must be an array, one of {STARTS} or None; got {start!r}.")
+    if start == "light_trap":
+        with plan.budget.unlimited():
+            traps = light_traps(space, factor, len(rngs), plan)
+        return np.array([trap.coef for trap in traps])
+    if start == "random" and np.any(np.isinf(odds)):
+        raise ValueError("start='random' needs label_noise > 0 for every point.")
+    return starts_of(space, factor, odds, rngs, plan.budget, start, check)
+
+
+def starts_of(
+    space: VersionSpace, factor: Any, odds: Array, rngs: Sequence[np.random.Generator],
+    budget: Budget, kind: str | None = None, check: Callable | None = None,
+) -> Array:  # fmt: skip
     """Coefficients of the unit vectors where the balls of a machine begin, one a generator.
 
     "consistent": with all labels right, if that can be; with noise, at least those that are sure.
@@ -148,38 +186,45 @@ def starts_of(space, factor, odds, rngs, budget, kind=None, check=None):
     return np.array(starts)
 
 
-def _starts(space, factor, noise, n_chains, start, entropy, budget, threads):
-    if start is None or isinstance(start, str | bytes):
-        if start not in (None, *STARTS):
-            raise ValueError(f"start must be an array, one of {STARTS} or None; got {start!r}.")
-        if start == "light_trap":
-            with budget.unlimited():
-                traps = light_traps(space, factor, n_chains, entropy, budget, threads)
-            return np.array([trap.coef for trap in traps])
-        if start == "random" and np.any(noise == 0):
-            raise ValueError("start='random' needs label_noise > 0 for every point.")
-        rngs = [start_rng(entropy, number) for number in range(n_chains)]
-        return starts_of(space, factor, label_odds(noise), rngs, budget, start)
-    return given_starts(space, start, n_chains, noise == 0)
+def draws_per_chain(n_draws: int, n_chains: int, most: float = np.inf) -> int:
+    """Draws of each chain, for so many of all together and at most so many of each."""
+    check_positive_integer("n_draws", n_draws)
+    check_positive_integer("n_chains", n_chains)
+    return int(max(1, min(-(-n_draws // n_chains), most)))
 
 
-def _precise(space, tol):
-    def enough(flights):
-        if draws_error(flights.coef, flights.outputs) <= tol:
-            return True
-        return centre_of(space, flights, slice(None), "path")[1] <= tol
+def sample_chains(
+    space: VersionSpace, problem: Problem, plan: Plan, moves: Moves, name: str
+) -> Posterior:
+    """Return the `Posterior` of the chains of one machine; ``space`` is that on the host."""
+    check_positive_integer("thin", moves.thin)
+    check_natural_number("burn_in", 0 if moves.burn_in is None else moves.burn_in)
+    chains = run_chains(
+        problem, moves, plan, stop=lambda: plan.budget.interrupted,
+        enough=None if plan.tol < 0 else partial(_precise, problem, plan.tol),
+    )  # fmt: skip
+    chains.factor.release()
+    plan.budget.raise_if_interrupted()
+    posterior = posterior_of(space, problem, chains)
+    warn_if_unmixed(name, chains.flights.n_draws, posterior.info["rhat"])
+    return posterior
 
-    return enough
+
+def _precise(problem: Problem, tol: float, flights: Flights) -> bool:
+    if draws_error(flights.coef, flights.outputs) <= tol:
+        return True
+    return centre_of(problem, flights, "path")[1] <= tol
 
 
-def centre_of(space, flights, balls, source):
-    """Unit Bayes point from the "kicks" or the "path" of some balls, and its error, an angle."""
-    means, weights = flights.batches(source, balls)
-    return unit_centre(means, outputs_of(space.rows, space.ridge, means), weights)
+def centre_of(problem: Problem, flights: Flights, source: str) -> tuple[Array, float]:
+    """Unit Bayes point from the "kicks" or the "path" of all balls, and its error, an angle."""
+    means, weights = flights.batches(source, slice(None))
+    return unit_centre(means, problem.outputs(means), weights)
 
 
-def posterior_of(space, factor, balls, flights, noise):
+def posterior_of(space: VersionSpace, problem: Problem, chains: Chains) -> Posterior:
     """Return the `Posterior` of balls that are all of one machine."""
+    balls, flights, factor = chains
     coef, outputs = flights.coef, flights.outputs
     n_chains, m = len(coef), coef.shape[2]
     errors = training_errors(space.y, outputs)
@@ -198,16 +243,17 @@ def posterior_of(space, factor, balls, flights, noise):
     sources = ["path"] if flights.path and balls.has_path else []
     if np.any(flights.kicks):
         sources.append("kicks")
-    centres = {source: centre_of(space, flights, slice(None), source) for source in sources}
+    centres = {source: centre_of(problem, flights, source) for source in sources}
     precise = sources and centres["path"][1] < draws_error(coef, outputs)
     return Posterior(
         coef.reshape(-1, m), n_chains=n_chains, outputs=outputs.reshape(-1, m), centres=centres,
-        source="path" if precise else "draws", space=space, factor=factor, label_noise=noise,
-        info=info,
+        source="path" if precise else "draws", space=space, factor=factor, info=info,
     )  # fmt: skip
 
 
-def mixing(target, outputs, errors, squared_length):
+def mixing(
+    target: Array, outputs: Array, errors: Array, squared_length: Array
+) -> tuple[float, float]:
     """R-hat and ESS of the mean margin and of the number of training errors, the worse of them.
 
     ``outputs``: (n_chains, n_draws, m).
@@ -221,7 +267,7 @@ def mixing(target, outputs, errors, squared_length):
     return float(np.max(rhat)), float(np.min(ess))
 
 
-def warn_if_unmixed(name, n_draws, rhat):
+def warn_if_unmixed(name: str, n_draws: int, rhat: Any) -> None:
     """Warn when there was no time for a draw of each ball, or when chains do not agree."""
     if not n_draws:
         warn(

@@ -7,16 +7,24 @@ chooses an interval by length and posterior, and a place in it. Where labels are
 arc between their nearest walls is all there is to choose from, and nothing is sorted.
 """
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint.inference.billiard.chains import sample_chains
+from bayespoint._support.checks import check_label_noise
+from bayespoint._support.types import Seed
+from bayespoint.inference.billiard.chains import Moves, draws_per_chain, sample_chains
 from bayespoint.inference.billiard.walkers import Walkers
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.posterior import Posterior
+from bayespoint.space.version_space import VersionSpace
 
 
 def sample_gibbs(
-    space, n_draws=1000, *, label_noise=0.0, n_chains=4, thin=1, burn_in=None, max_time=None,
-    start=None, n_jobs=None, random_state=None, verbose=0,
-):  # fmt: skip
+    space: VersionSpace, n_draws: int = 1000, *, label_noise: Any = 0.0, n_chains: int = 4,
+    thin: int = 1, burn_in: int | None = None, max_time: float | None = None, start: Any = None,
+    n_jobs: int | None = None, random_state: Seed = None, verbose: int = 0,
+) -> Posterior:  # fmt: skip
     """Draw classifiers from the posterior of noisy labels with the kernel Gibbs sampler.
 
     Exact in the long run, but slow to get anywhere: on a random great circle nearly all of the
@@ -78,8 +86,14 @@ def sample_gibbs(
     >>> bool(np.all(space.margins(post.bayes_point()) > 0))
     True
     """
-    return sample_chains(
-        space, Walkers, "Gibbs sampler", n_draws, label_noise=label_noise, n_chains=n_chains,
-        travel=np.pi, thin=thin, burn_in=burn_in, most_draws=None, tol=None, max_time=max_time,
-        start=start, n_path=0, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-    )  # fmt: skip
+    with sampling(
+        space, "Gibbs sampler", n_draws, label_noise=label_noise, max_time=max_time, n_jobs=n_jobs,
+        random_state=random_state, verbose=verbose,
+    ) as (problem, plan):  # fmt: skip
+        moves = Moves(
+            n_chains, draws_per_chain(n_draws, n_chains), kind=Walkers, travel=np.pi, thin=thin,
+            burn_in=burn_in, start=start,
+        )  # fmt: skip
+        posterior = sample_chains(space, problem, plan, moves, "Gibbs sampler")
+    posterior.label_noise = check_label_noise(label_noise, len(space))
+    return posterior

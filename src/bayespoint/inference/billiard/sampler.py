@@ -13,21 +13,34 @@ others, the Bayesian support vectors. But the noise of the directions does not s
 space, so the mean over the path or of the draws, which never leaves it, is the better classifier.
 """
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint._support.checks import check_natural_number, check_number, check_positive_integer
-from bayespoint.inference.billiard.balls import TRAVEL, Balls
-from bayespoint.inference.billiard.chains import sample_chains
+from bayespoint._support.checks import (
+    check_label_noise,
+    check_natural_number,
+    check_number,
+    check_positive_integer,
+)
+from bayespoint._support.types import Seed
+from bayespoint.inference.billiard.balls import TRAVEL
+from bayespoint.inference.billiard.chains import Moves, draws_per_chain, sample_chains
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.posterior import Posterior
+from bayespoint.space.version_space import VersionSpace
 
 # Flights this near to a multiple of pi, in units of pi, are refused.
 RESONANCE = 0.02
 
 
 def sample_billiard(
-    space, n_draws=1000, *, label_noise=0.0, n_chains=4, travel=TRAVEL, thin=1, burn_in=None,
-    travel_time=None, tol=None, max_time=None, start=None, n_path=0, device="cpu", n_jobs=None,
-    random_state=None, verbose=0,
-):  # fmt: skip
+    space: VersionSpace, n_draws: int = 1000, *, label_noise: Any = 0.0, n_chains: int = 4,
+    travel: float = TRAVEL, thin: int = 1, burn_in: int | None = None,
+    travel_time: float | None = None, tol: float | None = None, max_time: float | None = None,
+    start: Any = None, n_path: int = 0, device: str = "cpu", n_jobs: int | None = None,
+    random_state: Seed = None, verbose: int = 0,
+) -> Posterior:  # fmt: skip
     """Draw classifiers uniformly from version space, or from the posterior of noisy labels.
 
     Exact: apart from the burn-in, draws have the stated distribution.
@@ -110,16 +123,25 @@ def sample_billiard(
     check_natural_number("n_path", n_path)
     check_positive_integer("thin", thin)
     travel = float(travel)
-    most = None if travel_time is None else int(travel_time / (travel * thin) + 1e-9)
-    return sample_chains(
-        space, Balls, "billiard", n_draws, label_noise=label_noise, n_chains=n_chains,
-        travel=travel, thin=thin, burn_in=burn_in, most_draws=most, tol=tol, max_time=max_time,
-        start=start, n_path=n_path, device=device, n_jobs=n_jobs, random_state=random_state,
-        verbose=verbose,
-    )  # fmt: skip
+    most = np.inf if travel_time is None else int(travel_time / (travel * thin) + 1e-9)
+    with sampling(
+        space, "billiard", n_draws, label_noise=label_noise, tol=tol, max_time=max_time,
+        device=device, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+    ) as (problem, plan):  # fmt: skip
+        if n_path and problem.rows is not space.rows:
+            raise ValueError(
+                f"n_path={n_path} records a path, which needs device='cpu'; got {device!r}."
+            )
+        moves = Moves(
+            n_chains, draws_per_chain(n_draws, n_chains, most), travel=travel, thin=thin,
+            burn_in=burn_in, start=start, n_path=n_path,
+        )  # fmt: skip
+        posterior = sample_chains(space, problem, plan, moves, "billiard")
+    posterior.label_noise = check_label_noise(label_noise, len(space))
+    return posterior
 
 
-def check_travel(travel):
+def check_travel(travel: float) -> None:
     """Refuse flights that end near where they began, or opposite."""
     check_number("travel", travel, above=0)
     turns = travel / np.pi

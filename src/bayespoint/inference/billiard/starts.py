@@ -5,30 +5,24 @@
 matrices that are not singular.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from bayespoint._support.budget import Budget
-from bayespoint._support.checks import (
-    check_jobs,
-    check_number,
-    check_positive_integer,
-    check_seed,
-    check_time,
-    entropy_of,
-)
-from bayespoint._support.threads import open_threads
+from bayespoint._support.checks import check_number, check_positive_integer
+from bayespoint._support.types import Array, Seed
 from bayespoint.inference.billiard.balls import TRAVEL, Balls, Table, coinciding_walls
+from bayespoint.inference.draws import Plan
 from bayespoint.inference.perceptron.runs import (
     MAX_PASSES,
     ZeroLengthError,
     conflict_check,
     perceptron_draws,
 )
-from bayespoint.space.factor import factorise
-from bayespoint.space.version_space import EmptyVersionSpaceError, check_space
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace
 
 # Margins asked of direct solves are log-normal, alternately about equal and widely spread, so that
 # balls begin near the middle and near the walls.
@@ -54,7 +48,7 @@ TRAP_CHECK = 100
 class NoStartError(ValueError):
     """A perceptron did not get inside version space."""
 
-    def __init__(self, violated):
+    def __init__(self, violated: int) -> None:
         self.violated = int(violated)
         super().__init__(
             f"found no start inside version space: the Gram matrix is singular (or nearly so), and "
@@ -79,7 +73,9 @@ class Start(NamedTuple):
     info: dict
 
 
-def perceptron_start(space, *, max_time=None, random_state=None):
+def perceptron_start(
+    space: VersionSpace, *, max_time: float | None = None, random_state: Seed = None
+) -> Start:
     """Find a vector inside version space with a kernel perceptron, the points in random order.
 
     Parameters
@@ -110,27 +106,27 @@ def perceptron_start(space, *, max_time=None, random_state=None):
     >>> bool(np.all(space.margins(starts.perceptron_start(space, random_state=0).coef) > 0))
     True
     """
-    check_space(space)
-    budget = _new_budget(max_time, random_state)
-    rng = start_rng(entropy_of(random_state), 0)
-    with budget.catching_interrupts(), open_threads(1):
+    with sampling(space, "", 1, max_time=max_time, random_state=random_state) as (_, plan):
+        rng = start_rng(plan.entropy, 0)
         everyone = np.ones(len(space), dtype=bool)
         try:
             try:
-                found = perceptron_vector(space, everyone, rng, budget)
+                found = perceptron_vector(space, everyone, rng, plan.budget)
             except NoStartError:  # no contradiction was found: go on for longer
-                found = perceptron_vector(space, everyone, rng, budget, max_passes=LONG_PASSES)
+                found = perceptron_vector(space, everyone, rng, plan.budget, max_passes=LONG_PASSES)
         except NoStartError as error:
             raise ValueError(
                 f"the perceptron leaves {error.violated} training points on the wrong side after "
                 f"{LONG_PASSES} passes, or when time was up. Raise max_time where it is set, use "
                 f"direct_start or light_trap_start, or set softness > 0."
             ) from None
-    _raise_if_interrupted(budget)
-    return found
+    plan.budget.raise_if_interrupted()
+    return cast("Start", found)  # None only where no label is sure
 
 
-def direct_start(space, *, n_jobs=None, random_state=None):
+def direct_start(
+    space: VersionSpace, *, n_jobs: int | None = None, random_state: Seed = None
+) -> Start:
     """Find a vector with random positive margins by a linear solve.
 
     Parameters
@@ -162,13 +158,10 @@ def direct_start(space, *, n_jobs=None, random_state=None):
     >>> bool(np.all(space.margins(starts.direct_start(space, random_state=0).coef) > 0))
     True
     """
-    check_space(space)
-    check_jobs(n_jobs)
-    budget = _new_budget(None, random_state)
-    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
-        (coef,) = direct_starts(space, factor, [start_rng(entropy_of(random_state), 0)])
-    _raise_if_interrupted(budget)
+    with sampling(space, "", 1, n_jobs=n_jobs, random_state=random_state) as (_, plan):
+        factor = _factor(space, plan)
+        (coef,) = direct_starts(space, factor, [start_rng(plan.entropy, 0)])
+    plan.budget.raise_if_interrupted()
     if coef is None:
         _raise_if_empty(space)
         why = f"is singular (rank {factor.rank} of {len(space)})"
@@ -182,9 +175,9 @@ def direct_start(space, *, n_jobs=None, random_state=None):
 
 
 def light_trap_start(
-    space, *, start=None, travel=TRAVEL, max_flights=10_000, max_time=None, n_jobs=None,
-    random_state=None,
-):  # fmt: skip
+    space: VersionSpace, *, start: Any = None, travel: float = TRAVEL, max_flights: int = 10_000,
+    max_time: float | None = None, n_jobs: int | None = None, random_state: Seed = None,
+) -> Start:  # fmt: skip
     """Fly until trapped: walls let a ball in from their wrong side and reflect it on the right one.
 
     R&M 18.5.2: the number of errors never grows. With a fresh direction after each flight, which
@@ -230,48 +223,40 @@ def light_trap_start(
     >>> bool(np.all(space.margins(start.coef) > 0))
     True
     """
-    check_space(space)
     check_number("travel", travel, above=0)
     check_positive_integer("max_flights", max_flights)
-    check_jobs(n_jobs)
-    budget, entropy = _new_budget(max_time, random_state), entropy_of(random_state)
-    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
-        factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+    with sampling(space, "", 1, max_time=max_time, n_jobs=n_jobs, random_state=random_state) as (
+        _,
+        plan,
+    ):
         first = None if start is None else given_starts(space, start, 1, must=False)
         (found,) = light_traps(
-            space, factor, 1, entropy, budget, threads, starts=first, travel=travel,
+            space, _factor(space, plan), 1, plan, starts=first, travel=travel,
             max_flights=max_flights,
         )  # fmt: skip
-    _raise_if_interrupted(budget)
+    plan.budget.raise_if_interrupted()
     return found
 
 
-def _raise_if_interrupted(budget):
-    if budget.interrupted:
-        raise KeyboardInterrupt
+def _factor(space: VersionSpace, plan: Plan) -> Any:
+    return space.rows.factorise(space.softness, plan.threads, lambda: plan.budget.interrupted)
 
 
-def _new_budget(max_time, random_state):
-    check_seed(random_state)
-    check_time(max_time)
-    return Budget(max_time)
-
-
-def start_rng(entropy, ball):
+def start_rng(entropy: Any, ball: int) -> np.random.Generator:
     """Generator of the start of a ball."""
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3, ball)))
 
 
 def light_traps(
-    space, factor, n_balls, entropy, budget, threads, *, starts=None, travel=TRAVEL,
-    max_flights=10_000,
-):  # fmt: skip
+    space: VersionSpace, factor: Any, n_balls: int, plan: Plan, *, starts: Array | None = None,
+    travel: float = TRAVEL, max_flights: int = 10_000,
+) -> list[Start]:  # fmt: skip
     """Trap balls inside version space: a `Start` each."""
     if starts is None:
-        starts = np.tile(class_means(space, factor, start_rng(entropy, 0)), (n_balls, 1))
+        starts = np.tile(class_means(space, factor, start_rng(plan.entropy, 0)), (n_balls, 1))
     walls = [np.tile(values, (n_balls, 1)) for values in _trap_walls(space)]
     table = Table(space.rows, space.ridge, factor, *walls)
-    balls = Balls(table, starts, np.random.SeedSequence(entropy, spawn_key=(4, 0)))
+    balls = Balls(table, starts, np.random.SeedSequence(plan.entropy, spawn_key=(4, 0)))
     found: list = [None] * n_balls
     place, outputs = starts, balls.P
     for flights in range(max_flights + 1):
@@ -285,12 +270,12 @@ def light_traps(
         if flights == TRAP_CHECK:
             _raise_if_empty(space)
         step = None
-        if flights < max_flights and not budget.spent():
-            step = balls.step(1, 1, travel, budget, threads)
+        if flights < max_flights and not plan.budget.spent():
+            step = balls.step(1, 1, travel, plan.budget, plan.threads)
         if step is None:
             break
         place, outputs = step[0][:, 0], step[1][:, 0]
-    if budget.stopped:
+    if plan.budget.stopped:
         raise KeyboardInterrupt
     _raise_if_empty(space)
     least = int(np.min(np.count_nonzero(space.y * outputs <= 0, axis=1)))
@@ -300,7 +285,7 @@ def light_traps(
     )
 
 
-def _trap_walls(space):
+def _trap_walls(space: VersionSpace) -> tuple[Array, Array]:
     """Labels of the walls and the probabilities to pass them; walls that coincide act as one.
 
     Otherwise a ball that has passed one of two that contradict each other stays between them.
@@ -313,9 +298,10 @@ def _trap_walls(space):
     return label, pass_rate
 
 
-def class_means(space, factor, rng):
+def class_means(space: VersionSpace, factor: Any, rng: np.random.Generator) -> Array:
     """Unit vector along the difference of the class means; a random one if that is zero."""
-    coef = np.where(space.y > 0, 1 / max(1, np.sum(space.y > 0)), -1 / max(1, np.sum(space.y < 0)))
+    plus, minus = (max(1, int(np.sum(sign * space.y > 0))) for sign in (1, -1))
+    coef = np.where(space.y > 0, 1 / plus, -1 / minus)
     length = space.norm(coef)
     # Rounding leaves this much of means that are equal.
     if length <= np.sqrt(len(space) * np.finfo(float).eps * np.max(space.rows.diagonal)):
@@ -323,7 +309,7 @@ def class_means(space, factor, rng):
     return coef / length
 
 
-def given_starts(space, start, n_balls, must=True):
+def given_starts(space: VersionSpace, start: Any, n_balls: int, must: Any = True) -> Array:
     """Check coefficients, a row a ball, and bring them to unit length.
 
     ``must``: points that have to be on the right side already.
@@ -355,13 +341,15 @@ def given_starts(space, start, n_balls, must=True):
     return coef / np.sqrt(squared)[:, None]
 
 
-def _raise_if_empty(space):
+def _raise_if_empty(space: VersionSpace) -> None:
     conflict = space.conflict()
     if conflict is not None:
         raise EmptyVersionSpaceError(conflict)
 
 
-def direct_starts(space, factor, rngs):
+def direct_starts(
+    space: VersionSpace, factor: Any, rngs: Sequence[np.random.Generator]
+) -> list[Array | None]:
     """Unit vectors with random positive margins, from linear solves; None for one that fails.
 
     It needs a Gram matrix that is not singular: y_i <w, phi(x_i)> = t_i then has a solution for
@@ -390,7 +378,10 @@ def direct_starts(space, factor, rngs):
     return starts
 
 
-def perceptron_vector(space, sure, rng, budget, check=None, max_passes=MAX_PASSES):
+def perceptron_vector(
+    space: VersionSpace, sure: Array, rng: np.random.Generator, budget: Budget,
+    check: Callable | None = None, max_passes: int = MAX_PASSES,
+) -> Start | None:  # fmt: skip
     """`Start` from a kernel perceptron on the points in a random order.
 
     Where some labels are ``sure``, on these alone until all are right; otherwise on all points
@@ -421,7 +412,7 @@ def perceptron_vector(space, sure, rng, budget, check=None, max_passes=MAX_PASSE
     return Start(coef, {"mistakes": int(draw.mistakes[0])})
 
 
-def random_start(factor, rng):
+def random_start(factor: Any, rng: np.random.Generator) -> Array:
     """Unit vector in a random direction: a draw of the prior."""
     white = rng.standard_normal((1, factor.rank))
     return factor.coefficients(white / np.linalg.norm(white))[0]

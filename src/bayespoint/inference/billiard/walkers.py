@@ -1,8 +1,14 @@
 """Chains of the kernel Gibbs sampler: each step draws a place on a random great circle."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayespoint.inference.billiard.balls import EVENT_COST, EVENT_WORK, Balls
+
+if TYPE_CHECKING:  # Numba takes a third of a second to import
+    from bayespoint._loops.billiard import Course, Record
 
 # A step of a chain costs about so many times the work of a bounce.
 STEP_WORK = 40
@@ -13,20 +19,11 @@ class Walkers(Balls):
 
     has_path = False
 
-    def _mover(self, b, travels, directions, white, n_flights, thin, draws):  # noqa: ARG002
+    def _mover(self, b: int, course: "Course", record: "Record") -> Callable[[], None]:
         from bayespoint._loops.billiard import walk
 
-        m = self.P.shape[1]
         with np.errstate(divide="ignore"):
             odds = -np.log(self.table.pass_rate[b])
-        places, changes = np.empty(2 * m), np.empty(2 * m)
-        max_steps = max(1, int(EVENT_WORK / (STEP_WORK * m + EVENT_COST)))
-
-        def advance():
-            walk(
-                self.basis, self.table.label[b], odds, n_flights, thin, max_steps, directions,
-                white, self.side[b], self.P[b], self.Q[b], self.coef_p[b], self.coef_q[b],
-                self.white_p[b], self.white_q[b], self.cursor[b], places, changes, *draws,
-            )  # fmt: skip
-
-        return advance
+        walls, ball = self._walls(b), self._ball(b)
+        max_steps = max(1, int(EVENT_WORK / (STEP_WORK * self.P.shape[1] + EVENT_COST)))
+        return lambda: walk(walls, odds, ball, course, record, max_steps)

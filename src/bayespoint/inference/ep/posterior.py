@@ -1,14 +1,22 @@
 """GaussianPosterior: what expectation propagation knows, in closed form."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import check_positive_integer, check_seed, entropy_of, warn
-from bayespoint.inference.ep.sites import evidence_slopes, held_out_scores
-from bayespoint.space.factor import factorise
+from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.inference.ep.sites import (
+    FixedPoint,
+    Likelihood,
+    evidence_slopes,
+    held_out_scores,
+)
 from bayespoint.space.posterior import Posterior, kernel_values, left_open
-from bayespoint.space.rows import outputs_of
+from bayespoint.space.version_space import VersionSpace
 
 # A squared length that is this share of the sizes of its terms has lost most of its digits.
 CANCELLED = 1e-8
@@ -50,7 +58,10 @@ class GaussianPosterior:
     array([0.75])
     """
 
-    def __init__(self, space, K, likelihood, fixed_point, label_noise, factor=None):
+    def __init__(
+        self, space: VersionSpace, K: Array, likelihood: Likelihood, fixed_point: FixedPoint,
+        label_noise: Any, factor: Any = None,
+    ) -> None:  # fmt: skip
         self.space = space
         self.label_noise = label_noise
         self._K = K
@@ -65,7 +76,7 @@ class GaussianPosterior:
         self.bounded = fixed_point.bounded
         self.sites = fixed_point.sites
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Say what it is."""
         state = "converged" if self.converged else "not converged"
         return (
@@ -73,7 +84,7 @@ class GaussianPosterior:
             f"{state} after {self.sweeps} sweeps)"
         )
 
-    def bayes_point(self):
+    def bayes_point(self) -> Array:
         """Coefficients of the mean, of unit length in the softened metric.
 
         Returns
@@ -87,7 +98,7 @@ class GaussianPosterior:
             squared = np.sum(self._needed_factor().white(outputs[None]) ** 2)
         return self.coef / (np.sqrt(squared) or 1.0)
 
-    def marginals(self):
+    def marginals(self) -> tuple[Array, Array]:
         """Mean and variance of the outputs at the training points, softness aside.
 
         Returns
@@ -99,7 +110,7 @@ class GaussianPosterior:
         total = 1 + tau * variance
         return (mean + variance * nu) / total, variance / total
 
-    def predictive(self, cross, diagonal, *, label=False):
+    def predictive(self, cross: ArrayLike, diagonal: ArrayLike, *, label: bool = False) -> Array:
         """Probability that the output at new points is positive.
 
         Parameters
@@ -128,7 +139,7 @@ class GaussianPosterior:
         p = _probability(mean, variance + self.space.softness * np.asarray(diagonal, dtype=float))
         return (1 - noise[0]) * p + noise[0] * (1 - p)
 
-    def latent(self, cross, diagonal):
+    def latent(self, cross: ArrayLike, diagonal: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the outputs at new points, softness aside.
 
         Parameters
@@ -140,12 +151,12 @@ class GaussianPosterior:
         -------
         mean, variance : ndarray of shape (n,)
         """
-        cross, diagonal = kernel_values(cross, diagonal, len(self.coef))
+        K, own = kernel_values(cross, diagonal, len(self.coef))
         reducer, sign = self.reducer()
-        variance = left_open(diagonal, sign @ (reducer @ cross.T) ** 2)
-        return cross @ self.coef, variance
+        variance = left_open(own, sign @ (reducer @ K.T) ** 2)
+        return K @ self.coef, variance
 
-    def reducer(self):
+    def reducer(self) -> tuple[Array, Array]:
         """Matrix P and signs s: what labels tell of a new point lowers k(x, x) by s . (P k)².
 
         Returns
@@ -157,7 +168,7 @@ class GaussianPosterior:
         """
         return self._fixed_point.gaussian.reducer()
 
-    def wrong_label_proba(self):
+    def wrong_label_proba(self) -> Array:
         """Probability that each training label is wrong: its output has the other sign.
 
         From the distribution of the output by all other labels, and the likelihood of its own.
@@ -168,7 +179,7 @@ class GaussianPosterior:
         """
         return self._likelihood.wrong(*self._cavity)
 
-    def held_out_scores(self, alone=True):
+    def held_out_scores(self, alone: Any = True) -> Array:
         """Mean over standard deviation, softness added, of each output given all other labels.
 
         Parameters
@@ -183,7 +194,7 @@ class GaussianPosterior:
         """
         return held_out_scores(self._fixed_point, self._likelihood, alone)
 
-    def leave_one_out(self):
+    def leave_one_out(self) -> Array:
         """Log-probability of each label given all others, approximately.
 
         Returns
@@ -192,7 +203,7 @@ class GaussianPosterior:
         """
         return self._likelihood.moments(*self._cavity)[0]
 
-    def divergence(self):
+    def divergence(self) -> tuple[float, float]:
         """Kullback-Leibler divergence of this Gaussian from the prior, and its training error.
 
         Of softened outputs: what softness adds is drawn with the classifier.
@@ -218,7 +229,7 @@ class GaussianPosterior:
         error = _probability(-self.space.y * mean, np.maximum(variance, 0.0))
         return float(divergence), float(np.mean(error))
 
-    def gradient(self, derivatives=None):
+    def gradient(self, derivatives: Mapping[str, ArrayLike] | None = None) -> dict[str, float]:
         """Gradient of the log evidence in the settings of the model.
 
         At a fixed point sites need not be followed: their own gradient is zero. Where there is
@@ -267,7 +278,7 @@ class GaussianPosterior:
             result["logit_noise"] = float(-np.sum(copies * change))
         return result
 
-    def sample(self, n_draws=100, *, random_state=None):
+    def sample(self, n_draws: int = 100, *, random_state: Seed = None) -> Posterior:
         """Draw a committee: unit classifiers from this distribution.
 
         Their directions are those of Gaussian vectors; without softness or label noise some lie
@@ -293,7 +304,7 @@ class GaussianPosterior:
             info={"sweeps": self.sweeps, "converged": self.converged},
         )  # fmt: skip
 
-    def draws(self, n_draws, rng):
+    def draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Coefficients and outputs, both (n_draws, m), of unit vectors drawn."""
         factor, ridge = self._needed_factor(), self.space.ridge
         white = rng.standard_normal((n_draws, factor.rank))
@@ -305,34 +316,24 @@ class GaussianPosterior:
             rng,
         )
         coef = self.coef + noise
-        outputs = outputs_of(self.space.rows, ridge, coef)
+        outputs = self.space.rows.outputs(ridge, coef)
         # In an orthonormal basis: products of large coefficients would lose all digits.
         length = np.linalg.norm(factor.white(outputs), axis=1)[:, None]
         return coef / length, outputs / length
 
     @property
-    def _cavity(self):
+    def _cavity(self) -> tuple[Array, Array]:
         gaussian = self._fixed_point.gaussian
         return gaussian.cavity_mean, gaussian.cavity_variance
 
-    def _needed_factor(self):
+    def _needed_factor(self) -> Any:
         if self._factor is None:
             space = self.space
-            self._factor = factorise(space.rows, space.softness, space.rows.threads)
+            self._factor = space.rows.factorise(space.softness, space.rows.threads)
         return self._factor
 
 
-def closed_form(posteriors):
-    """What latent means and variances of new points need of several posteriors, as plain arrays."""
-    n, m = len(posteriors), len(posteriors[0].coef)
-    found = {"mean": np.empty((n, m)), "reducer": np.empty((n, m, m)), "sign": np.empty((n, m))}
-    for i, posterior in enumerate(posteriors):
-        found["mean"][i] = posterior.coef
-        found["reducer"][i], found["sign"][i] = posterior.reducer()
-    return found
-
-
-def warn_if_moving(posterior, problem=""):
+def warn_if_moving(posterior: GaussianPosterior, problem: str = "") -> None:
     """Warn when sites had not come to rest."""
     if not posterior.converged:
         warn(
@@ -349,7 +350,7 @@ def warn_if_moving(posterior, problem=""):
         )
 
 
-def _probability(mean, variance):
+def _probability(mean: Array, variance: Array) -> Array:
     """P(f > 0) for f ~ N(mean, variance); one half at 0 where nothing is left open."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = mean / np.sqrt(variance)

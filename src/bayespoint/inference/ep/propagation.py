@@ -6,31 +6,25 @@ probabilities, and the normalising constant is the evidence. The algorithm is in
 `bayespoint.inference.ep.sites`.
 """
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint._support.budget import Budget
-from bayespoint._support.checks import (
-    check_label_noise,
-    check_number,
-    check_positive_integer,
-    check_time,
-)
-from bayespoint._support.threads import open_threads
+from bayespoint._support.checks import check_label_noise, check_number, check_positive_integer
+from bayespoint.inference.ep.method import propagate_machines
 from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
-from bayespoint.inference.ep.sites import Block, Likelihood, Sites, propagate
-from bayespoint.inference.on_device import on_device
-from bayespoint.space.decisions import label_odds
-from bayespoint.space.rows import all_rows
-from bayespoint.space.version_space import EmptyVersionSpaceError, check_space
+from bayespoint.inference.ep.sites import Sites
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace
 
 # Precise enough for every use: the evidence errs by the square of it.
 TOLERANCE = 1e-4
 
 
 def expectation_propagation(
-    space, *, label_noise=0.0, start=None, tol=TOLERANCE, max_sweeps=200, max_time=None,
-    device="cpu",
-):  # fmt: skip
+    space: VersionSpace, *, label_noise: Any = 0.0, start: Any = None, tol: float = TOLERANCE,
+    max_sweeps: int = 200, max_time: float | None = None, device: str = "cpu",
+) -> GaussianPosterior:  # fmt: skip
     """Approximate the posterior of classifiers by a Gaussian.
 
     Deterministic, and not exact. On sonar, heart and banana its mean was within 2 degrees of the
@@ -88,33 +82,27 @@ def expectation_propagation(
     >>> two.sweeps < one.sweeps
     True
     """
-    check_space(space)
     check_number("tol", tol, above=0)
     check_positive_integer("max_sweeps", max_sweeps)
-    check_time(max_time)
-    noise = check_label_noise(label_noise, len(space))
-    sites = _checked_start(start, len(space))
-    likelihood = Likelihood(space.y, space.ridge, label_odds(noise), np.log1p(-noise))
-    budget = Budget(max_time)
-    with on_device(space, device) as placed, budget.catching_interrupts(), open_threads(1):
-        K = all_rows(space.rows)
-        make = getattr(placed.rows, "site_blocks", lambda _: Block.make)(1)
-        fixed_point = propagate(
-            K, likelihood, start=sites, tol=tol, max_sweeps=max_sweeps, stop=budget.spent,
-            make=make,
-        )  # fmt: skip
-    if budget.interrupted:
-        raise KeyboardInterrupt
-    if not fixed_point.converged and not space.softness and not np.any(noise):
+    with sampling(
+        space, "", 1, label_noise=label_noise, tol=tol, max_time=max_time, device=device,
+        random_state=0,
+    ) as (problem, plan):  # fmt: skip
+        sites = _checked_start(start, len(space))
+        (posterior,) = propagate_machines(
+            problem, plan, None if sites is None else [sites], max_sweeps=max_sweeps
+        )
+    plan.budget.raise_if_interrupted()
+    if not posterior.converged and not space.softness and not problem.noisy:
         conflicting = space.conflict()
         if conflicting is not None:
             raise EmptyVersionSpaceError(conflicting)
-    posterior = GaussianPosterior(space, K, likelihood, fixed_point, noise)
+    posterior.space, posterior.label_noise = space, check_label_noise(label_noise, len(space))
     warn_if_moving(posterior)
     return posterior
 
 
-def _checked_start(start, m):
+def _checked_start(start: Any, m: int) -> Sites | None:
     if start is None:
         return None
     sites = start.sites if isinstance(start, GaussianPosterior) else start

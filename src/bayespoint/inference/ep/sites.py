@@ -17,12 +17,16 @@ low-rank step (`_add_few`). Where sites do not come to rest, a second run keeps 
 the bound give the mean alone.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg.lapack import dpotri
 from scipy.special import log_ndtr, ndtr, owens_t
+
+from bayespoint._support.types import Array
+from bayespoint.space.blocks import Block
 
 # Sites with tau_i K_ii below this share no digits with the others: they are added apart.
 FEW = 1e-6
@@ -52,13 +56,13 @@ _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 class Likelihood(NamedTuple):
     """Of the labels y, given outputs: see the module."""
 
-    y: np.ndarray  # (m,), +1 or -1
-    variance: np.ndarray  # (m,), of what softness adds to an output
-    odds: np.ndarray  # (m,), log-odds of a right label, -log rho; infinite where it is sure
-    log_right: np.ndarray  # (m,), log a_i, the probability of a label that is right
-    copies: np.ndarray | float = 1.0  # of each point, with a label and softness of its own
+    y: Array  # (m,), +1 or -1
+    variance: Array  # (m,), of what softness adds to an output
+    odds: Array  # (m,), log-odds of a right label, -log rho; infinite where it is sure
+    log_right: Array  # (m,), log a_i, the probability of a label that is right
+    copies: Array | float = 1.0  # of each point, with a label and softness of its own
 
-    def moments(self, mean, variance):
+    def moments(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """Log of the mean of l_i under N(mean, variance), its slope and curvature in the mean."""
         total = variance + self.variance
         z = self.y * mean / np.sqrt(total)
@@ -67,28 +71,28 @@ class Likelihood(NamedTuple):
         slope = self.y * ratio / np.sqrt(total)
         return log_z + self.log_right, slope, -ratio * (z + ratio) / total
 
-    def _log_mean(self, z):
+    def _log_mean(self, z: Array) -> tuple[Array, Array]:
         """Log of rho + (1 - rho) Phi(z), and of its derivative."""
         with np.errstate(divide="ignore"):
             log_share = np.log1p(-np.exp(-self.odds))
         log_z = np.logaddexp(-self.odds, log_share + log_ndtr(z))
         return log_z, log_share - 0.5 * z * z - _LOG_ROOT_2PI
 
-    def variance_slope(self, mean, variance):
+    def variance_slope(self, mean: Array, variance: Array) -> Array:
         """Derivative of the log-mean of l_i in ``self.variance``."""
         total = variance + self.variance
         z = self.y * mean / np.sqrt(total)
         log_z, log_density = self._log_mean(z)
         return -0.5 * z * np.exp(log_density - log_z) / total
 
-    def noise_slope(self, mean, variance):
+    def noise_slope(self, mean: Array, variance: Array) -> Array:
         """Derivative of the log-mean of l_i / a_i in the log-odds, where labels are not sure."""
         z = self.y * mean / np.sqrt(variance + self.variance)
         log_z, _ = self._log_mean(z)
         # d rho / d odds = -rho; rho + (1 - rho) Phi changes by Phi(-z) of it.
         return -np.exp(-self.odds + log_ndtr(-z) - log_z)
 
-    def wrong(self, mean, variance):
+    def wrong(self, mean: Array, variance: Array) -> Array:
         """Probability that y_i f_i < 0, given y_i, if f_i ~ N(mean, variance) without it."""
         total = variance + self.variance
         z, h = self.y * mean / np.sqrt(variance), self.y * mean / np.sqrt(total)
@@ -101,7 +105,7 @@ class Likelihood(NamedTuple):
         joint = (rho * ndtr(-z) + (1 - rho) * turned) / np.where(hardly, 1.0, probability)
         return np.clip(np.where(hardly, self._wrong_far(mean, variance), joint), 0.0, 1.0)
 
-    def _wrong_far(self, mean, variance):
+    def _wrong_far(self, mean: Array, variance: Array) -> Array:
         """Limit of `wrong` for labels that are all but impossible, right to about 0.01."""
         total = variance + self.variance
         # Softness then takes the output just over 0, by total / |mean| on average.
@@ -115,30 +119,30 @@ class Likelihood(NamedTuple):
 class Sites(NamedTuple):
     """Parameters of the Gaussian factors, one a point; its copies have equal ones."""
 
-    tau: np.ndarray
-    nu: np.ndarray
+    tau: Array
+    nu: Array
 
 
-class Gaussian(NamedTuple):
+class SiteGaussian(NamedTuple):
     """What sites make of the prior N(0, K)."""
 
-    coef: np.ndarray  # (m,), of the mean, f = K coef
-    cavity_mean: np.ndarray  # (m,), of each point without its own site (of one copy)
-    cavity_variance: np.ndarray  # (m,)
+    coef: Array  # (m,), of the mean, f = K coef
+    cavity_mean: Array  # (m,), of each point without its own site (of one copy)
+    cavity_variance: Array  # (m,)
     log_ratio: float  # log-integral of prior and sites, less those of each site in its cavity
-    many: np.ndarray  # points with tau > 0
+    many: Array  # points with tau > 0
     block: Any  # `Block` of B over these: its Cholesky factor
-    root: np.ndarray  # their sqrt(tau)
-    few: np.ndarray  # all other points
-    spread: np.ndarray  # (many, few), R K between these and those, without the sites of those
-    inverse: np.ndarray  # (few, few), the block of R of those
+    root: Array  # their sqrt(tau)
+    few: Array  # all other points
+    spread: Array  # (many, few), R K between these and those, without the sites of those
+    inverse: Array  # (few, few), the block of R of those
 
     @property
-    def lower(self):
+    def lower(self) -> Array:
         """Cholesky factor of B."""
         return self.block.lower
 
-    def reducer(self):
+    def reducer(self) -> tuple[Array, Array]:
         """Matrix P and signs s with R = Pᵀ diag(s) P."""
         m = len(self.coef)
         P, sign = np.zeros((m, m)), np.ones(m)
@@ -153,7 +157,7 @@ class Gaussian(NamedTuple):
         sign[n:] = np.where(values < 0, -1.0, 1.0)
         return P, sign
 
-    def inverse_matrix(self):
+    def inverse_matrix(self) -> Array:
         """Return the matrix R."""
         block = np.zeros((0, 0))
         if len(self.many):
@@ -171,7 +175,9 @@ class Gaussian(NamedTuple):
         R[np.ix_(self.few, self.few)] = self.inverse
         return R
 
-    def noise(self, coef, outputs, ridge, tau, rng):
+    def noise(
+        self, coef: Array, outputs: Array, ridge: Array, tau: Array, rng: np.random.Generator
+    ) -> Array:
         """Deviations from the mean, in coefficients, from draws of the prior with softness.
 
         A draw of the prior is pulled towards data that were drawn with it (Matheron's rule), so
@@ -207,7 +213,7 @@ class FixedPoint(NamedTuple):
     """Sites, what they make of the prior, and how far they are from where they would stay."""
 
     sites: Sites
-    gaussian: Gaussian
+    gaussian: SiteGaussian
     log_evidence: float
     change: float
     sweeps: int
@@ -215,38 +221,10 @@ class FixedPoint(NamedTuple):
     bounded: bool = False  # found in the second run only, with tau >= 0
 
 
-class Block:
-    """Cholesky factor L of B = I + T^1/2 K T^1/2 over some points; None from `make` if it fails.
-
-    Another class with these methods may do the same elsewhere: see `propagate`.
-    """
-
-    def __init__(self, lower):
-        self.lower = lower
-
-    @classmethod
-    def make(cls, K, many, root):
-        """Factorise; ``many``: the points, ``root``: their sqrt(tau)."""
-        B = K.copy() if len(many) == len(K) else K[np.ix_(many, many)]
-        B *= root
-        B *= root[:, None]
-        B[np.diag_indices_from(B)] += 1.0
-        upper, failed = dpotrf(B.T, lower=0, clean=1, overwrite_a=1)
-        return None if failed else cls(upper.T)
-
-    def sweep(self, values):
-        """Return h = L^-1 values, L^-T h, the diagonal of B^-1 and the log-determinant of L."""
-        inverse = self.inverse_triangle()
-        half = inverse @ values
-        diagonal = np.einsum("ij,ij->j", inverse, inverse)
-        return half, half @ inverse, diagonal, np.sum(np.log(self.lower.diagonal()))
-
-    def inverse_triangle(self):
-        """Return the inverse of the factor."""
-        return _inverse_triangle(self.lower)
-
-
-def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None, make=Block.make):
+def propagate(
+    K: Array, likelihood: Likelihood, *, start: Sites | None = None, tol: float = 1e-6,
+    max_sweeps: int = 200, stop: Callable[[], bool] | None = None, make: Callable = Block.make,
+) -> FixedPoint:  # fmt: skip
     """Change sites until they stay.
 
     Parameters
@@ -279,7 +257,10 @@ def propagate(K, likelihood, *, start=None, tol=1e-6, max_sweeps=200, stop=None,
     return best._replace(sweeps=found.sweeps + tamer.sweeps, bounded=best is tamer)
 
 
-def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop, make):
+def _sweep(
+    K: Array, likelihood: Likelihood, start: Sites | None, bounds: tuple, tol: float,
+    max_sweeps: int, stop: Callable[[], bool] | None, make: Callable,
+) -> FixedPoint:  # fmt: skip
     """Return the `FixedPoint` of sites whose tau is within bounds."""
     current = None if start is None else _look(K, likelihood, start, bounds, make)
     if current is None:  # the prior is the cavity of each point whose neighbours say nothing
@@ -313,13 +294,13 @@ def _sweep(K, likelihood, start, bounds, tol, max_sweeps, stop, make):
 
 class _Look(NamedTuple):
     sites: Sites
-    gaussian: Gaussian
+    gaussian: SiteGaussian
     proposed: Sites
     change: float
     log_evidence: float
 
 
-def _look(K, likelihood, sites, bounds, make):
+def _look(K: Array, likelihood: Likelihood, sites: Sites, bounds: tuple, make: Callable) -> Any:
     """Where sites are, and where they want to be; None where they are no distribution."""
     gaussian = _combine(K, sites, likelihood.copies, make)
     if gaussian is None:
@@ -345,7 +326,9 @@ def _look(K, likelihood, sites, bounds, make):
     return _Look(sites, gaussian, proposed, change, log_evidence)
 
 
-def _next_sites(likelihood, mean, variance, bounds):
+def _next_sites(
+    likelihood: Likelihood, mean: Array, variance: Array, bounds: tuple
+) -> tuple[Sites, Array]:
     """Sites that give the moments the labels would give, and logs of the labels' probabilities.
 
     Where tau would be out of bounds, only the mean is given.
@@ -358,8 +341,10 @@ def _next_sites(likelihood, mean, variance, bounds):
     return Sites(tau, np.where(tau == wanted, nu, slope + tau * (mean + variance * slope))), log_z
 
 
-def _combine(K, sites, copies, make=Block.make):
-    """Return the `Gaussian` of prior and sites, or None where there is none."""
+def _combine(
+    K: Array, sites: Sites, copies: Any, make: Callable = Block.make
+) -> SiteGaussian | None:
+    """Return the `SiteGaussian` of prior and sites, or None where there is none."""
     tau, nu = (copies * values for values in sites)  # of all copies of a point together
     m = len(K)
     strong = tau * K.diagonal() > FEW
@@ -398,12 +383,14 @@ def _combine(K, sites, copies, make=Block.make):
         log_ratio -= np.sum(copies * _log_integral(mean, variance, *sites))
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None
-    return Gaussian(
+    return SiteGaussian(
         coef, mean, variance, float(log_ratio), many, block, root, few, spread, inverse
     )  # fmt: skip
 
 
-def _add_few(K, sites, many, few, lower, root, coef):
+def _add_few(
+    K: Array, sites: Sites, many: Array, few: Array, lower: Array, root: Array, coef: Array
+) -> Any:
     """Add the sites of a few points, of either sign, to a Gaussian that has those of the others.
 
     With S the covariance of the few under the sites of the others, their block of R is
@@ -440,19 +427,21 @@ def _add_few(K, sites, many, few, lower, root, coef):
     return own, spread @ own, spread, inverse, mean, covariance, log_integral
 
 
-def _cavities(mean, variance, tau, nu):
+def _cavities(mean: Array, variance: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
     """Means and variances of points without sites of theirs; negative where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = 1 / variance - tau
         return (mean / variance - nu) / precision, 1 / precision
 
 
-def evidence_slopes(gaussian, likelihood, changes, softness):
+def evidence_slopes(
+    gaussian: SiteGaussian, likelihood: Likelihood, changes: dict[str, Array], softness: float
+) -> tuple[dict[str, float], float]:
     """Derivatives of the log evidence at a fixed point.
 
     Parameters
     ----------
-    gaussian : Gaussian
+    gaussian : SiteGaussian
     likelihood : Likelihood
         Whose variances are ``softness`` times the diagonal of K.
     changes : dict of str to ndarray of shape (m, m)
@@ -476,7 +465,7 @@ def evidence_slopes(gaussian, likelihood, changes, softness):
     return slopes, float(by_variance @ likelihood.variance)
 
 
-def held_out_scores(found, likelihood, alone):
+def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any) -> Array:
     """Mean over standard deviation, softness added, of each output given other labels.
 
     One copy of a point is left out, as a new row may be equal to old ones; but all of them where
@@ -497,7 +486,7 @@ def held_out_scores(found, likelihood, alone):
     return mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
 
 
-def _log_integral(mean, variance, tau, nu):
+def _log_integral(mean: Array, variance: Array, tau: Array, nu: Array) -> Array:
     """Log-integral of exp(nu f - tau f² / 2) under N(mean, variance), for each of several f."""
     with np.errstate(invalid="ignore"):
         total = 1 + tau * variance
@@ -506,12 +495,7 @@ def _log_integral(mean, variance, tau, nu):
         )
 
 
-def _solve(lower, values, *, transposed=False):
+def _solve(lower: Array, values: Array, *, transposed: bool = False) -> Array:
     return scipy.linalg.solve_triangular(
         lower, values, lower=True, trans=int(transposed), check_finite=False
     )
-
-
-def _inverse_triangle(lower):
-    """Inverse of a lower triangular matrix."""
-    return dtrtri(lower.T, lower=0)[0].T if len(lower) else lower

@@ -1,36 +1,30 @@
 """The unbiased onion: draws uniform within each shell."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from bayespoint._support import diagnostics
 from bayespoint._support.budget import Budget
-from bayespoint._support.checks import (
-    check_jobs,
-    check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
-    entropy_of,
-)
-from bayespoint._support.threads import open_threads
+from bayespoint._support.checks import check_positive_integer
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array, Seed
 from bayespoint.inference.billiard.balls import (
     TRAVEL,
     Balls,
     Table,
     coinciding_walls,
-    run,
     wrong_labels,
 )
 from bayespoint.inference.billiard.chains import BURN_IN_NOISY, mixing, warn_if_unmixed
+from bayespoint.inference.billiard.flights import Flights, run
 from bayespoint.inference.billiard.starts import direct_starts, random_start, start_rng
-from bayespoint.inference.onion.leave_one_out import Draws, classes
-from bayespoint.inference.onion.table import Onion, check_depth, clipped
-from bayespoint.space.factor import factorise
+from bayespoint.inference.onion.leave_one_out import ShellDraws, classes
+from bayespoint.inference.onion.table import Cell, Depth, Onion, check_depth, clipped
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.factor import Factor
 from bayespoint.space.posterior import Posterior, angle_error
-from bayespoint.space.version_space import check_space
+from bayespoint.space.version_space import VersionSpace
 
 # Learning the weights: flights of each ball between two changes; the first change of a log-weight
 # by a visit, and the last; visits of a round that count in full; how many visits of each shell, and
@@ -55,9 +49,10 @@ SLOPES = (0.05, 50.0)
 
 
 def sample_onion(
-    space, depth=5, n_draws=10_000, *, n_chains=8, thin=1, max_time=None, n_jobs=None,
-    random_state=None, verbose=0,
-):  # fmt: skip
+    space: VersionSpace, depth: Depth = 5, n_draws: int = 10_000, *, n_chains: int = 8,
+    thin: int = 1, max_time: float | None = None, n_jobs: int | None = None,
+    random_state: Seed = None, verbose: int = 0,
+) -> Onion:  # fmt: skip
     """Draw classifiers uniformly from each shell of few training errors, in one run.
 
     Version space itself may be empty. Apart from the burn-in, draws within a shell are uniform,
@@ -115,31 +110,35 @@ def sample_onion(
     >>> table.centres.shape
     (2, 2, 20)
     """
-    check_space(space)
-    depth = clipped(check_depth(depth), space.y)
-    for name, value in (("n_draws", n_draws), ("n_chains", n_chains), ("thin", thin)):
-        check_positive_integer(name, value)
-    budget, entropy = _checked_budget(max_time, n_jobs, random_state, verbose)
-    with budget.catching_interrupts(), open_threads(effective_n_jobs(n_jobs)) as threads:
+    check_positive_integer("n_chains", n_chains)
+    check_positive_integer("thin", thin)
+    with sampling(
+        space, "onion", n_draws, max_time=max_time, n_jobs=n_jobs, random_state=random_state,
+        verbose=verbose,
+    ) as (_, plan):  # fmt: skip
         onion = draw_onion(
-            space, depth, -(-n_draws // n_chains), n_chains, thin, entropy, budget, threads
-        )
-    if budget.interrupted:
+            space, clipped(check_depth(depth), space.y), -(-n_draws // n_chains), n_chains, thin,
+            plan.entropy, plan.budget, plan.threads,
+        )  # fmt: skip
+    if plan.budget.interrupted:
         raise KeyboardInterrupt
     warn_if_apart(onion)
     return onion
 
 
-def warn_if_apart(onion):
+def warn_if_apart(onion: Onion) -> None:
     """Warn when there was no time for a draw, or when chains of enough draws do not agree."""
     n_draws = onion.info["n_draws"]
     if not n_draws or n_draws >= ENOUGH_DRAWS:
         warn_if_unmixed("onion", n_draws, onion.info["rhat"])
 
 
-def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads):
+def draw_onion(
+    space: VersionSpace, depth: Cell, per_chain: int, n_chains: int, thin: int, entropy: int,
+    budget: Budget, threads: Threads,
+) -> Onion:  # fmt: skip
     """Do as `sample_onion`, with ``per_chain`` draws of each ball, within a budget and threads."""
-    factor = factorise(space.rows, space.softness, threads, lambda: budget.interrupted)
+    factor = space.rows.factorise(space.softness, threads, lambda: budget.interrupted)
     label = np.tile(space.y, (n_chains, 1))
     table = Table(
         space.rows, space.ridge, factor, label, np.ones_like(label), _changes(space),
@@ -169,7 +168,7 @@ def draw_onion(space, depth, per_chain, n_chains, thin, entropy, budget, threads
     return onion
 
 
-def stratify(posterior, depth=5):
+def stratify(posterior: Posterior, depth: Depth = 5) -> Onion:
     """Table of shells from draws of the posterior of noisy labels.
 
     Parameters
@@ -193,7 +192,7 @@ def stratify(posterior, depth=5):
     array([[1., 2.],
            [1., 2.]])
     """
-    depth = check_depth(depth)
+    deepest = check_depth(depth)
     if not isinstance(posterior, Posterior) or posterior.space is None:
         raise ValueError("posterior must be a Posterior with a version space, as from "
                          "inference.sample_billiard.")  # fmt: skip
@@ -204,23 +203,23 @@ def stratify(posterior, depth=5):
             f"{noise[:5].tolist()}."
         )
     log_odds = np.log(noise[0] / (1 - noise[0]))
-    shape = np.add(depth, 2)
+    shape = np.add(deepest, 2)
     log_weight = log_odds * np.add.outer(np.arange(shape[0]), np.arange(shape[1]))
     n_chains, m = posterior.n_chains, posterior.coef.shape[1]
     drawn = _Drawn(
         posterior.coef.reshape(n_chains, -1, m), posterior.outputs.reshape(n_chains, -1, m)
     )
-    return _from_draws(posterior.space, depth, drawn, log_weight, posterior.needed_factor(), {})
+    return _from_draws(posterior.space, deepest, drawn, log_weight, posterior.needed_factor(), {})
 
 
 class _Drawn(NamedTuple):
     """Draws of chains, (n_chains, n_draws, m)."""
 
-    coef: np.ndarray
-    outputs: np.ndarray
+    coef: Array
+    outputs: Array
 
 
-def _learn_weights(balls, budget, threads):
+def _learn_weights(balls: Balls, budget: Budget, threads: Threads) -> int:
     """Change the weights of shells, visited ones down, until visits are even; return rounds."""
     log_weight, slope = balls.table.log_weight, balls.table.slope
     reached = np.zeros(log_weight.shape, dtype=bool)
@@ -245,7 +244,7 @@ def _learn_weights(balls, budget, threads):
             reached |= new > 0
             visits[:], gain = 0, FIRST_GAIN
         elif np.any(reached) and np.min(visits[reached]) >= max(
-            LEAST_VISITS, EVEN * np.mean(visits[reached])
+            LEAST_VISITS, EVEN * float(np.mean(visits[reached]))
         ):
             gain /= 2
             visits[:] = 0
@@ -255,7 +254,7 @@ def _learn_weights(balls, budget, threads):
     return rounds
 
 
-def _starts(space, factor, n_chains, entropy):
+def _starts(space: VersionSpace, factor: Factor, n_chains: int, entropy: int) -> Array:
     """Unit vectors: every other one inside version space, if a direct solve finds it, or anywhere.
 
     The slope beyond the table pulls balls in.
@@ -268,7 +267,7 @@ def _starts(space, factor, n_chains, entropy):
     return np.array(starts)
 
 
-def _changes(space):
+def _changes(space: VersionSpace) -> Array:
     """Change of (n_minus, n_plus) when a wall is passed from its positive side, (m, 2)."""
     change = (classes(space.y) * space.y[:, None]).astype(np.int64)
     for i, same, sign in coinciding_walls(space):  # they act as one; the others change nothing
@@ -277,7 +276,10 @@ def _changes(space):
     return change
 
 
-def _from_draws(space, depth, drawn, log_weight, factor, info):
+def _from_draws(
+    space: VersionSpace, depth: Cell, drawn: Flights | _Drawn, log_weight: Array, factor: Factor,
+    info: dict[str, Any],
+) -> Onion:  # fmt: skip
     """Return the `Onion` of draws (n_chains, n_draws, m) with density exp(log_weight)."""
     coef, outputs = drawn.coef, drawn.outputs
     cells = wrong_labels(space.y, outputs)
@@ -297,7 +299,7 @@ def _from_draws(space, depth, drawn, log_weight, factor, info):
             errors[cell] = angle_error(parts, values, sizes[chains])
     log_volume, log_errors = _log_volumes(counts, log_weight[: shape[0], : shape[1]])
     chain = np.broadcast_to(np.arange(len(coef))[:, None], inside.shape)
-    draws = Draws(
+    draws = ShellDraws(
         space.y, coef[inside], outputs[inside], cells[inside], chain[inside], log_weight, factor
     )
     return Onion(
@@ -306,7 +308,7 @@ def _from_draws(space, depth, drawn, log_weight, factor, info):
     )  # fmt: skip
 
 
-def _log_volumes(counts, log_weight):
+def _log_volumes(counts: Array, log_weight: Array) -> tuple[Array, Array]:
     """Log-shares of the volume of shells from visits (n_chains, ...), and standard errors."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.log(counts.sum(axis=0)) - log_weight
@@ -320,11 +322,3 @@ def _log_volumes(counts, log_weight):
             np.sqrt(n / (n - 1) * np.sum(deviation**2, axis=0)) if n > 1 else visits[0] * np.nan
         )
     return log_volume, errors
-
-
-def _checked_budget(max_time, n_jobs, random_state, verbose):
-    check_time(max_time)
-    check_jobs(n_jobs)
-    check_seed(random_state)
-    check_verbose(verbose)
-    return Budget(max_time, "onion" if verbose else None), entropy_of(random_state)

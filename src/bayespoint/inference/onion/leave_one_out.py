@@ -6,17 +6,22 @@ its right side, and right and wrong are the shells of w in the two cases. Dividi
 side the draw was on in fact does not matter, leaves the uniform density of the problem without i.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.space.decisions import draw_votes
+from bayespoint.space.factor import Factor
 
 # Numbers (draws times points) looked at together.
 BLOCK = 2_000_000
 
 
-class Draws:
+@dataclass(frozen=True, eq=False)
+class ShellDraws:
     """Draws of a run with density exp(log_weight[shell]).
 
     Parameters
@@ -33,23 +38,27 @@ class Draws:
         Of the (softened) Gram matrix.
     """
 
-    def __init__(self, y, coef, outputs, cells, chain, log_weight, factor):
-        self.y, self.coef, self.outputs, self.cells = y, coef, outputs, cells
-        self.chain, self.log_weight, self.factor = chain, log_weight, factor
+    y: Array
+    coef: Array
+    outputs: Array
+    cells: Array
+    chain: Array
+    log_weight: Array
+    factor: Factor
 
     @cached_property
-    def precision(self):
+    def precision(self) -> Array | None:
         """Diagonal of the inverse Gram matrix, or None if it is singular."""
         if self.factor.rank < len(self.y):
             return None
         return self.factor.precision()
 
-    def weights(self, density):
+    def weights(self, density: Array) -> Array:
         """Weight of each draw for a density by shell, up to a factor."""
         log_g = self.log_weight[tuple(self.cells.T)]
         return self._padded(density)[tuple(self.cells.T)] * np.exp(np.min(self.log_weight) - log_g)
 
-    def sums(self, shape):
+    def sums(self, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Sums over draws, by shell without the point: of weights, and of weighted outputs at it.
 
         Two arrays of shape (*shape, m).
@@ -65,7 +74,7 @@ class Draws:
         table = slice(shape[0]), slice(shape[1])
         return weights.reshape(*deep, m)[table], outputs.reshape(*deep, m)[table]
 
-    def outputs_of(self, density):
+    def outputs_of(self, density: Array) -> Array:
         """Output of the unit centre at each point, left out, for a density by shell."""
         padded, m = self._padded(density), len(self.y)
         output, beyond = np.zeros(m), np.zeros(m)
@@ -80,12 +89,12 @@ class Draws:
         with np.errstate(invalid="ignore", divide="ignore"):
             return output / np.sqrt(np.sum(mean * mean_outputs, axis=1) - beyond**2)
 
-    def _padded(self, density):
+    def _padded(self, density: Array) -> Array:
         padded = np.zeros(self.log_weight.shape)
         padded[: density.shape[0], : density.shape[1]] = density
         return padded
 
-    def _parts(self):
+    def _parts(self) -> "Iterator[_Part]":
         n = max(1, BLOCK // len(self.y))
         for start in range(0, len(self.coef), n):
             yield _Part(self, slice(start, start + n))
@@ -94,14 +103,14 @@ class Draws:
 class _Part:
     """Some draws, each without each of the points."""
 
-    def __init__(self, all_draws, draws):
+    def __init__(self, all_draws: ShellDraws, draws: slice) -> None:
         self.draws = draws
         y, coef, outputs = all_draws.y, all_draws.coef[draws], all_draws.outputs[draws]
         wrong = outputs * y < 0
         kind = classes(y)
         self.cells = all_draws.cells[draws][:, None] - wrong[..., None] * kind
         if all_draws.precision is None:  # the other points tell all
-            self.beyond, self.length, self.outputs = 0.0 * coef, 1.0, outputs
+            self.beyond, self.length, self.outputs = 0.0 * coef, np.ones(1), outputs
             p = np.where(wrong, 0.0, 1.0)
         else:
             deviation = 1 / np.sqrt(all_draws.precision)
@@ -118,6 +127,6 @@ class _Part:
         self.weight = 1 / density
 
 
-def classes(y):
+def classes(y: Array) -> Array:
     """Rows (1, 0) for labels -1 and (0, 1) for labels +1."""
     return np.column_stack([y < 0, y > 0]).astype(np.int64)

@@ -1,10 +1,21 @@
 """The table of shells: centres, volumes, and errors on new points or on points left out."""
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 from sklearn.utils import check_random_state
 
 from bayespoint._support.checks import check_natural_number, check_positive_integer, check_seed
+from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.inference.onion.leave_one_out import ShellDraws
 from bayespoint.space.posterior import Posterior, angle_error, numbers
+from bayespoint.space.version_space import VersionSpace
+
+# Numbers of wrong labels -1 and +1.
+Cell: TypeAlias = tuple[int, int]
+# One number for both classes, or one for each.
+Depth: TypeAlias = int | Sequence[int]
 
 # Rates of label noise whose mixtures of shells `best_noise` compares.
 NOISE_GRID = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3)
@@ -48,26 +59,27 @@ class Onion:
     """
 
     def __init__(
-        self, space, method, means, counts, log_volume, *, centre_errors=None,
-        log_volume_errors=None, draws=None, info=None,
-    ):  # fmt: skip
+        self, space: VersionSpace, method: str, means: Array, counts: Array, log_volume: Array, *,
+        centre_errors: Array | None = None, log_volume_errors: Array | None = None,
+        draws: ShellDraws | None = None, info: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.space, self.method = space, method
-        self.depth = tuple(n - 1 for n in counts.shape)
+        self.depth: Cell = (counts.shape[0] - 1, counts.shape[1] - 1)
         self.counts, self.log_volume, self.info = counts, log_volume, info or {}
         missing = np.full(counts.shape, np.nan)
         self.centre_errors = missing if centre_errors is None else centre_errors
         self.log_volume_errors = missing if log_volume_errors is None else log_volume_errors
         self.means, self._draws = means, draws
         self.centres = np.full_like(means, np.nan)
-        for cell in np.argwhere(counts):
-            mean = means[tuple(cell)]
-            self.centres[tuple(cell)] = mean / space.norm(mean)
+        for row, column in np.argwhere(counts):
+            mean = means[row, column]
+            self.centres[row, column] = mean / space.norm(mean)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Say what it holds."""
         return f"Onion({self.method}, depth {self.depth}, {int(self.counts.sum())} draws)"
 
-    def posterior(self, cell):
+    def posterior(self, cell: Sequence[int]) -> Posterior:
         """Draws in one shell.
 
         Parameters
@@ -87,14 +99,14 @@ class Onion:
             raise ValueError(f"no draw fell into shell {cell}; raise n_draws.")
         return self._posterior_of(chosen)
 
-    def _posterior_of(self, chosen):
+    def _posterior_of(self, chosen: Array) -> Posterior:
         draws = self._needed_draws("posterior")
         return Posterior(
             draws.coef[chosen], outputs=draws.outputs[chosen], space=self.space,
             factor=draws.factor,
         )  # fmt: skip
 
-    def resample(self, density, n_draws, random_state=None):
+    def resample(self, density: ArrayLike, n_draws: int, random_state: Seed = None) -> Posterior:
         """Draws of a mixture of shells, with replacement.
 
         Parameters
@@ -116,11 +128,13 @@ class Onion:
         rng = check_random_state(random_state)
         return self._posterior_of(rng.choice(len(weight), n_draws, p=weight / weight.sum()))
 
-    def weights(self, density):
+    def weights(self, density: ArrayLike) -> Array:
         """Weight of each draw for a density by shell, up to a factor."""
         return self._needed_draws("weights").weights(self._checked_density(density))
 
-    def density(self, *, cell=None, label_noise=None):
+    def density(
+        self, *, cell: Sequence[int] | None = None, label_noise: ArrayLike | None = None
+    ) -> Array:
         """Table of weights per volume: of one shell, or of the posterior of noisy labels.
 
         Parameters
@@ -137,13 +151,13 @@ class Onion:
         """
         if (cell is None) == (label_noise is None):
             raise ValueError("give either cell or label_noise.")
+        if label_noise is not None:
+            return noise_density(label_noise, self.counts.shape)
         density = np.zeros(self.counts.shape)
-        if cell is not None:
-            density[self._checked_cell(cell)] = 1.0
-            return density
-        return noise_density(label_noise, density.shape)
+        density[self._checked_cell(cell)] = 1.0
+        return density
 
-    def combine(self, density):
+    def combine(self, density: ArrayLike) -> Array:
         """Coefficients of the unit mass centre of several shells.
 
         Parameters
@@ -162,7 +176,7 @@ class Onion:
         mean = weight[chosen] @ self.means[chosen]
         return mean / self.space.norm(mean)
 
-    def combine_error(self, density):
+    def combine_error(self, density: ArrayLike) -> float:
         """Monte-Carlo standard error of `combine`, an angle in radians, from the chains' scatter.
 
         Parameters
@@ -185,7 +199,7 @@ class Onion:
         totals = totals[totals > 0]
         return angle_error(means / totals[:, None], outputs / totals[:, None], totals)
 
-    def errors(self, cross, y):
+    def errors(self, cross: ArrayLike, y: ArrayLike) -> Array:
         """Table of errors on new points, as in R&M's table 18.1.
 
         Parameters
@@ -210,7 +224,7 @@ class Onion:
             raise ValueError(f"y must hold labels -1 or +1; got {np.unique(y)[:5].tolist()}.")
         return error_table(self.centres @ cross.T, y)
 
-    def leave_one_out(self, density):
+    def leave_one_out(self, density: ArrayLike) -> Array:
         """Leave-one-out outputs of the centre of a mixture of shells, without sampling again.
 
         Parameters
@@ -227,7 +241,7 @@ class Onion:
         draws = self._needed_draws("leave_one_out")
         return draws.outputs_of(self._checked_density(density))
 
-    def leave_one_out_sums(self):
+    def leave_one_out_sums(self) -> tuple[Array, Array]:
         """Sums over draws by shell without a point: of weights, and of weighted outputs at it.
 
         From these come leave-one-out outputs of any mixture, up to the length of the centre.
@@ -238,7 +252,7 @@ class Onion:
         """
         return self._needed_draws("leave_one_out_sums").sums(self.counts.shape)
 
-    def leave_one_out_errors(self):
+    def leave_one_out_errors(self) -> Array:
         """Table of leave-one-out errors on the training points, without sampling again.
 
         Returns
@@ -249,7 +263,7 @@ class Onion:
         _, outputs = self.leave_one_out_sums()
         return error_table(np.where(self.counts[..., None] > 0, outputs, np.nan), self.space.y)
 
-    def best_cell(self, errors=None):
+    def best_cell(self, errors: ArrayLike | None = None) -> Cell:
         """Shell with the fewest errors; of equals the one with the fewest training errors.
 
         Parameters
@@ -271,7 +285,7 @@ class Onion:
             )
         return best_cell(errors)
 
-    def best_noise(self, rates=NOISE_GRID):
+    def best_noise(self, rates: Sequence[float] = NOISE_GRID) -> float:
         """Rate of label noise whose mixture of shells has the fewest leave-one-out errors.
 
         Parameters
@@ -288,7 +302,7 @@ class Onion:
         _, outputs = self.leave_one_out_sums()
         return best_noise(outputs, self.space.y, self.counts, rates)
 
-    def _checked_cell(self, cell):
+    def _checked_cell(self, cell: Sequence[int] | None) -> Cell:
         pair = tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else ()
         if len(pair) != 2 or not all(
             isinstance(n, int | np.integer) and 0 <= n <= most
@@ -299,16 +313,16 @@ class Onion:
             )
         return int(pair[0]), int(pair[1])
 
-    def _checked_density(self, density):
-        density = numbers("density", density)
-        if density.shape != self.counts.shape or not np.all(density >= 0):
+    def _checked_density(self, density: ArrayLike) -> Array:
+        table = numbers("density", density)
+        if table.shape != self.counts.shape or not np.all(table >= 0):
             raise ValueError(
                 f"density must be a table of numbers >= 0 of shape {self.counts.shape}; got "
-                f"{density.tolist()!r:.80}."
+                f"{table.tolist()!r:.80}."
             )
-        return density
+        return table
 
-    def _needed_draws(self, name):
+    def _needed_draws(self, name: str) -> ShellDraws:
         if self._draws is None:
             raise ValueError(
                 f"{name} needs draws, which the published onion does not hold: give errors on new "
@@ -317,7 +331,7 @@ class Onion:
         return self._draws
 
 
-def check_depth(depth):
+def check_depth(depth: Depth) -> Cell:
     """Return a depth as a pair of numbers of wrong labels -1 and +1."""
     pair = tuple(depth) if isinstance(depth, list | tuple | np.ndarray) else (depth, depth)
     if len(pair) != 2:
@@ -327,12 +341,12 @@ def check_depth(depth):
     return int(pair[0]), int(pair[1])
 
 
-def clipped(depth, y):
+def clipped(depth: Cell, y: Array) -> Cell:
     """No more errors than there are labels -1 and +1."""
     return min(depth[0], int(np.sum(y < 0))), min(depth[1], int(np.sum(y > 0)))
 
 
-def noise_density(label_noise, shape):
+def noise_density(label_noise: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Weight per volume of shells if labels are wrong with a rate, or with one for each class."""
     try:
         rates = np.broadcast_to(np.asarray(label_noise, dtype=np.float64), (2,))
@@ -344,17 +358,20 @@ def noise_density(label_noise, shape):
     return np.outer(*(o ** np.arange(n) for o, n in zip(odds, shape, strict=True)))
 
 
-def best_cell(errors):
+def best_cell(errors: Array) -> Cell:
     """Shell with the fewest errors; of equals the one with the fewest training errors."""
     total = errors.sum(axis=-1)
     if np.all(np.isnan(total)):
         raise ValueError("no shell holds draws; raise n_draws.")
     cells = np.argwhere(total == np.nanmin(total))
     order = np.lexsort((np.abs(cells[:, 0] - cells[:, 1]), cells.sum(axis=1)))
-    return tuple(cells[order[0]].tolist())
+    best = cells[order[0]]
+    return int(best[0]), int(best[1])
 
 
-def best_noise(outputs, y, counts, rates=NOISE_GRID):
+def best_noise(
+    outputs: Array, y: Array, counts: Array, rates: Sequence[float] = NOISE_GRID
+) -> float:
     """Rate with the fewest errors, the smallest of equals, by leave-one-out outputs of shells.
 
     Rates whose shells hold no draws (``counts``) are no candidates.
@@ -368,7 +385,7 @@ def best_noise(outputs, y, counts, rates=NOISE_GRID):
     return best
 
 
-def error_table(outputs, y):
+def error_table(outputs: Array, y: Array) -> Array:
     """Errors among labels -1 and +1 (last axis) by outputs (..., n); NaN where outputs are."""
     wrong = ~(outputs * y > 0)
     table = np.stack([wrong[..., y < 0].sum(axis=-1), wrong[..., y > 0].sum(axis=-1)], axis=-1)

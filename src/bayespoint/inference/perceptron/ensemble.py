@@ -1,9 +1,26 @@
 """The draws of several machines, with the running sums that give their Bayes points."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
+from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.draws import Draws
 from bayespoint.space.posterior import Posterior
+
+
+@dataclass(frozen=True, eq=False)
+class PerceptronSums:
+    """What further perceptrons are added to; draws themselves are in `Draws`."""
+
+    sum_coef: Array  # (n_machines, n_points)
+    sum_output: Array  # (n_machines, n_points)
+    numbers: Array  # (n_draws,), of the draws
+    violated: Array  # (n_draws, n_machines), visited points left on the wrong side
+    finished: Array  # (n_draws,), bool: whether a draw was not cut short
 
 
 class Ensemble:
@@ -17,42 +34,29 @@ class Ensemble:
     n_machines, n_points : int
     outputs_of : callable, optional
         From coefficients to outputs, where draws come without their outputs.
+    held : Draws, optional
+        To add to.
     """
 
-    def __init__(self, n_machines, n_points, *, outputs_of=None):
+    def __init__(
+        self, n_machines: int, n_points: int, *,
+        outputs_of: Callable[[Array], Array] | None = None, held: Draws | None = None,
+    ) -> None:  # fmt: skip
         self.sum_coef = np.zeros((n_machines, n_points))
-        self._sum_output: np.ndarray | None = np.zeros((n_machines, n_points))
-        self._outputs_of = outputs_of
+        self._sum_output: Array | None = np.zeros((n_machines, n_points))
+        self._outputs_of: Any = outputs_of
         self.numbers = np.empty(0, dtype=np.int64)
         self.violated = np.empty((0, n_machines), dtype=np.int64)
         self.finished = np.empty(0, dtype=bool)
         self._parts: list[list] = [[] for _ in range(n_machines)]
-        self._held = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
+        self._held: list[Matrix] = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
+        if held is not None:
+            sums: PerceptronSums = held.resume
+            self.sum_coef, self._sum_output = sums.sum_coef.copy(), sums.sum_output.copy()
+            self.numbers, self.violated = sums.numbers, sums.violated
+            self.finished, self._held = sums.finished, list(held.coef)
 
-    @classmethod
-    def from_state(cls, state, outputs_of=None):
-        """Rebuild from `state`."""
-        ensemble = cls(*state["sum_coef"].shape, outputs_of=outputs_of)
-        ensemble.sum_coef = state["sum_coef"].copy()
-        ensemble._sum_output = state["sum_output"].copy()
-        ensemble.numbers = state["numbers"]
-        ensemble.violated = state["violated"]
-        ensemble.finished = state["finished"]
-        ensemble._held = list(state["coef"])
-        return ensemble
-
-    def state(self):
-        """Return plain arrays that hold everything."""
-        return {
-            "coef": self.coef(),
-            "sum_coef": self.sum_coef.copy(),
-            "sum_output": self.sum_output.copy(),
-            "numbers": self.numbers,
-            "violated": self.violated,
-            "finished": self.finished,
-        }
-
-    def add(self, draw):
+    def add(self, draw: Any) -> None:
         """Add one `Draw`."""
         for machine, (indices, values) in enumerate(draw.coef):
             self.sum_coef[machine, indices] += values
@@ -65,14 +69,26 @@ class Ensemble:
         self.violated = np.vstack([self.violated, draw.violated])
         self.finished = np.append(self.finished, draw.finished)
 
+    def draws(self) -> Draws:
+        """Return the draws of all machines."""
+        return Draws(
+            coef=self.coef(), bayes_points=self.bayes_points(), angle_errors=self.angle_errors(),
+            mean_norms=self.mean_norms(), used=self.sum_coef != 0, n_draws=self.n_draws,
+            finished=bool(np.all(self.finished)),
+            resume=PerceptronSums(
+                self.sum_coef.copy(), self.sum_output.copy(), self.numbers, self.violated,
+                self.finished,
+            ),
+        )  # fmt: skip
+
     @property
-    def sum_output(self):
+    def sum_output(self) -> Array:
         """Sum of the outputs of the draws, (n_machines, n_points)."""
         if self._sum_output is None:
             self._sum_output = self._outputs_of(self.sum_coef)
         return self._sum_output
 
-    def coef(self):
+    def coef(self) -> list[Matrix]:
         """Draws of each machine: a list of CSR matrices (n_draws, n_points)."""
         n_points = self.sum_coef.shape[1]
         stacked = []
@@ -82,21 +98,21 @@ class Ensemble:
         return stacked
 
     @property
-    def n_draws(self):
+    def n_draws(self) -> int:
         """Draws held for each machine."""
         return len(self.numbers)
 
     @property
-    def next_number(self):
+    def next_number(self) -> int:
         """Number of the first draw not yet made."""
         return int(self.numbers[-1]) + 1 if self.n_draws else 0
 
-    def mean_norms(self):
+    def mean_norms(self) -> Array:
         """Length of the mean of each machine's draws in feature space."""
         squared = np.einsum("ij,ij->i", self.sum_coef, self.sum_output)
         return np.sqrt(np.maximum(squared, 0.0)) / self.n_draws
 
-    def angle_errors(self):
+    def angle_errors(self) -> Array:
         """Monte-Carlo standard error of each Bayes point, as an angle in radians.
 
         The mean of n independent unit vectors has squared length R²; their scatter about it,
@@ -108,23 +124,23 @@ class Ensemble:
         with np.errstate(divide="ignore"):
             return np.sqrt((1 - squared) / (squared * (self.n_draws - 1)))
 
-    def bayes_points(self):
+    def bayes_points(self) -> Array:
         """Coefficients of the unit mean of each machine's draws, (n_machines, n_points)."""
         norms = self.mean_norms()
         if np.any(norms == 0):
             raise ValueError("the mean of the draws is zero and has no direction; raise n_draws.")
         return self.sum_coef / (self.n_draws * norms[:, None])
 
-    def unit_mean_outputs(self):
+    def unit_mean_outputs(self) -> Array:
         """Outputs of the Bayes points at the points, (n_machines, n_points)."""
         return self.sum_output / (self.n_draws * self.mean_norms()[:, None])
 
-    def posterior(self, machine, **info):
+    def posterior(self, machine: int, **info: Any) -> Posterior:
         """Return the `Posterior` of one machine."""
         return Posterior(self.coef()[machine], mean_norm=self.mean_norms()[machine], info=info)
 
 
-def stack_coefficients(parts, n_points):
+def stack_coefficients(parts: list[tuple[Array, Array]], n_points: int) -> Matrix:
     """CSR matrix with one draw a row, from (indices, values) pairs."""
     indptr = np.cumsum([0, *(len(indices) for indices, _ in parts)])
     indices = np.concatenate([np.empty(0, np.int32), *(indices for indices, _ in parts)])

@@ -10,29 +10,29 @@ goes on until it needs a row that is missing, then the missing rows of all runs 
 together.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayespoint._support.budget import Budget
 from bayespoint._support.checks import warn
-from bayespoint.space.kernels import BLOCK_ROWS, aligned_empty
-from bayespoint.space.version_space import EmptyVersionSpaceError
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array
+from bayespoint.inference.engines import engines_of
+from bayespoint.space.kernels import BLOCK_ROWS
+from bayespoint.space.rows import Rows
+from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace
 
 MAX_PASSES = 1000
 
-# Runs that are in flight together: enough for wide products, few enough that an interrupted fit
-# has finished some. With a time limit, fewer.
-RUNS_IN_FLIGHT = 128
+# Runs that are in flight together where there is a time limit, so that some are finished in time.
 RUNS_IN_FLIGHT_TIMED = 16
 
 # Share of the memory budget for the outputs, counts and orders of the runs in flight.
 STATE_SHARE = 0.25
-
-# Additions between two returns to Python, some 30 ms: Ctrl-C and max_time act at once.
-UPDATE_WORK = 5e7
-VISIT_WORK = 1e7
 
 
 # Outputs within so many units in the last place of k(x, x) count as zero: a tie that rounding
@@ -55,119 +55,18 @@ class Draw(NamedTuple):
 
     number: int
     coef: list  # (indices, values) for each machine: unit vectors in the softened metric
-    outputs: np.ndarray | None  # (n_machines, n_points), of the unit vectors; None on a GPU
-    mistakes: np.ndarray  # (n_machines,)
-    violated: np.ndarray  # (n_machines,): visited points left on the wrong side
+    outputs: Array | None  # (n_machines, n_points), of the unit vectors; None on a GPU
+    mistakes: Array  # (n_machines,)
+    violated: Array  # (n_machines,): visited points left on the wrong side
     finished: bool = True  # whether every run converged or was given up, rather than cut short
     more: bool = False  # whether others are there already, drawn together with this one
 
 
-class Wave:
-    """The runs in flight: run r is machine r % n_machines, order r // n_machines.
-
-    Parameters
-    ----------
-    rows : GramRows or FullRows
-    targets : ndarray of int8, shape (n_machines, n_points)
-    ridge, slack : ndarray of shape (n_points,)
-    orders : list of ndarray
-        Points to visit, for each draw.
-    """
-
-    def __init__(self, rows, targets, ridge, slack, orders):
-        from bayespoint._loops.perceptron import CURSOR_SIZE, PAUSED, WANTED
-
-        self.rows, self.targets, self.ridge, self.slack = rows, targets, ridge, slack
-        self.orders = np.array(orders, dtype=np.int32)
-        n_runs, n_points = len(orders) * len(targets), targets.shape[1]
-        self._outputs = aligned_empty((n_runs, n_points), np.float64)
-        self._outputs[:] = 0
-        self._counts = np.zeros((n_runs, n_points), dtype=np.int32)
-        self._cursors = np.zeros((n_runs, CURSOR_SIZE), dtype=np.int64)
-        self._cursors[:, WANTED] = PAUSED
-
-    def __len__(self):
-        """Return the number of runs."""
-        return len(self._outputs)
-
-    @property
-    def state(self):
-        """Why each run does not go on: CONVERGED, PAUSED, EXHAUSTED or the row that it wants."""
-        from bayespoint._loops.perceptron import WANTED
-
-        return self._cursors[:, WANTED]
-
-    @property
-    def mistakes(self):
-        """Mistakes of each run so far."""
-        from bayespoint._loops.perceptron import MISTAKES
-
-        return self._cursors[:, MISTAKES]
-
-    def counts(self, run):
-        """Return how often each point was added to the classifier of a run."""
-        return self._counts[run]
-
-    def violated(self, runs):
-        """Numbers of visited points on the wrong side of the classifiers of some runs."""
-        pairs = [divmod(run, len(self.targets)) for run in runs]
-        sides = [
-            self.targets[machine][self.orders[order]] * self._outputs[run][self.orders[order]]
-            for run, (order, machine) in zip(runs, pairs, strict=True)
-        ]
-        return np.array([np.count_nonzero(side <= 0) for side in sides])
-
-    def classifiers(self, runs):
-        """Points used by some runs and how often, one pair a run; their outputs and lengths."""
-        used = [np.flatnonzero(self._counts[run]) for run in runs]
-        pairs = [(index, self._counts[run][index]) for run, index in zip(runs, used, strict=True)]
-        outputs = self._outputs[list(runs)]
-        squared = [
-            float(
-                (self.targets[run % len(self.targets)][index] * count.astype(np.float64))
-                @ output[index]
-            )
-            for run, (index, count), output in zip(runs, pairs, outputs, strict=True)
-        ]
-        return pairs, outputs, np.array(squared)
-
-    def advance(self, active, max_visits, threads):
-        """Advance some of the runs for some 30 ms, or until they want rows."""
-        from bayespoint._loops.perceptron import advance
-
-        rows = self.rows
-        parts = [part for part in np.array_split(active, threads.n_threads) if part.size]
-        max_updates = max(1, int(UPDATE_WORK / (self._outputs.shape[1] * len(parts[0]))))
-        pause_after = max(1, int(VISIT_WORK / len(parts[0])))
-
-        def step(part):
-            advance(
-                part, self.orders, len(self.targets), self.targets, rows.store, rows.slot_of_row,
-                rows.last_used, rows.clock, self.ridge, self.slack, self._outputs, self._counts,
-                self._cursors, max_updates, max_visits, pause_after,
-            )  # fmt: skip
-
-        threads.each(step, parts)
-
-    def settle(self):
-        """Nothing is left to do when runs are left where they are."""
-
-    def likely(self, stalled, n_each):
-        """Points that stalled runs may correct soon and whose rows are missing; else -1."""
-        from bayespoint._loops.perceptron import look_ahead
-
-        found = np.empty((len(stalled), n_each), dtype=np.int64)
-        look_ahead(
-            stalled, self.orders, len(self.targets), self.targets, self.slack, self._outputs,
-            self._cursors, self.rows.slot_of_row, found,
-        )  # fmt: skip
-        return found
-
-
 def perceptron_draws(
-    rows, targets, ridge, numbers, order_of_draw, *, budget, threads=None,
-    max_passes=MAX_PASSES, on_exhausted=None,
-):  # fmt: skip
+    rows: Rows, targets: Array, ridge: Array, numbers: range,
+    order_of_draw: Callable[[int], Array], *, budget: Budget, threads: Threads | None = None,
+    max_passes: int = MAX_PASSES, on_exhausted: Callable[[int, Array], None] | None = None,
+) -> Iterator[Draw]:  # fmt: skip
     """Yield a `Draw` for each of ``numbers``, in order, all machines sharing rows.
 
     Stops early when the budget is spent or on Ctrl-C (``budget.interrupted`` is then set) with
@@ -175,7 +74,7 @@ def perceptron_draws(
 
     Parameters
     ----------
-    rows : GramRows or FullRows
+    rows : Rows
     targets : ndarray of int8, shape (n_machines, n_points)
         Labels +1 and -1 for each machine.
     ridge : ndarray of shape (n_points,)
@@ -192,10 +91,9 @@ def perceptron_draws(
         Called with a machine and its counts when the first run of a machine is given up.
     """
     n_machines, n_points = targets.shape
-    in_flight = RUNS_IN_FLIGHT if budget.max_time is None else RUNS_IN_FLIGHT_TIMED
-    make_wave = getattr(rows, "make_wave", Wave)
+    engines = engines_of(rows)
     slack = TIE_ULPS * np.finfo(rows.dtype).eps * rows.diagonal
-    in_flight = getattr(rows, "runs_in_flight", in_flight) if budget.max_time is None else in_flight
+    in_flight = engines.runs_in_flight if budget.max_time is None else RUNS_IN_FLIGHT_TIMED
     state_bytes = n_machines * n_points * 12 + n_points * 4
     fitting = int(STATE_SHARE * rows.cache_bytes / state_bytes)
     per_wave = max(1, min(in_flight // n_machines, fitting))
@@ -203,7 +101,7 @@ def perceptron_draws(
     checked: set[int] = set()
     wave: Any = None
 
-    def check(run):
+    def check(run: int) -> None:
         machine = int(run) % n_machines
         if on_exhausted is not None and machine not in checked:
             checked.add(machine)
@@ -212,8 +110,8 @@ def perceptron_draws(
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        orders = _orders(order_of_draw, part, n_points, make_wave is not Wave)
-        wave = make_wave(rows, targets, ridge, slack, orders)
+        orders = _orders(order_of_draw, part, n_points, engines.many_at_once)
+        wave = engines.wave(rows, targets, ridge, slack, orders)
         try:
             _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
@@ -226,23 +124,28 @@ def perceptron_draws(
         if not len(keep) and not n_yielded:
             keep = _least_violating(wave, n_machines)
         for k in keep:
-            more = bool(make_wave is not Wave and k != keep[-1])
-            yield _draw(wave, targets, k, part[k], bool(finished[k]), more)
+            more = bool(engines.many_at_once and k != keep[-1])
+            yield _draw(wave, targets, int(k), part[k], bool(finished[k]), more)
             n_yielded += 1
         if budget.spent():
             break
     budget.close()
 
 
-def _orders(order_of_draw, numbers, n_points, on_device):
-    # The cores are idle only beside a GPU.
-    if not on_device or len(numbers) * n_points < ORDER_WORK:
+def _orders(
+    order_of_draw: Callable[[int], Array], numbers: range, n_points: int, idle: bool
+) -> list[Array]:
+    # The cores of the host are idle only where runs go on elsewhere.
+    if not idle or len(numbers) * n_points < ORDER_WORK:
         return [order_of_draw(number) for number in numbers]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(order_of_draw, numbers))
 
 
-def _run(wave, budget, threads, max_passes, progress, check):
+def _run(
+    wave: Any, budget: Budget, threads: Threads, max_passes: int, progress: tuple[int, int],
+    check: Callable[[int], None],
+) -> None:  # fmt: skip
     """Advance all runs of a wave until each has converged or is given up."""
     from bayespoint._loops.perceptron import CONVERGED, EXHAUSTED, PAUSED
 
@@ -266,7 +169,7 @@ def _run(wave, budget, threads, max_passes, progress, check):
         budget.show(done, total * n_machines, f"runs, {rows.n_computed} kernel rows,")
 
 
-def _wishes(wave, stalled):
+def _wishes(wave: Any, stalled: Array) -> Array:
     """Rows to compute: those that runs wait for, then likely ones to fill the block."""
     wanted = _unique_in_order(wave.state[stalled])
     if len(wanted) >= BLOCK_ROWS:  # full blocks only: who waits a round longer loses nothing
@@ -279,21 +182,21 @@ def _wishes(wave, stalled):
     return wishes[: len(wanted) + free]
 
 
-def _finished(wave, n_machines):
+def _finished(wave: Any, n_machines: int) -> Any:
     """Which draws are complete: every run converged or was given up."""
     from bayespoint._loops.perceptron import CONVERGED, EXHAUSTED
 
     ended = np.isin(wave.state, (CONVERGED, EXHAUSTED))
-    return ended.reshape(-1, n_machines).all(axis=1)
+    return np.all(ended.reshape(-1, n_machines), axis=1)
 
 
-def _least_violating(wave, n_machines):
+def _least_violating(wave: Any, n_machines: int) -> Array:
     """The draw with the fewest visited points on the wrong side, as an array of one."""
     wrong = wave.violated(range(len(wave)))
     return np.array([np.argmin(wrong.reshape(-1, n_machines).sum(axis=1))])
 
 
-def _draw(wave, targets, k, number, finished, more):
+def _draw(wave: Any, targets: Array, k: int, number: int, finished: bool, more: bool) -> Draw:
     """Scale the classifiers of draw k of a wave to unit length."""
     runs = range(k * len(targets), (k + 1) * len(targets))
     pairs, outputs, squared = wave.classifiers(runs)
@@ -313,10 +216,13 @@ def _draw(wave, targets, k, number, finished, more):
     return Draw(number, coef, outputs, mistakes, wave.violated(runs), finished, more)
 
 
-def conflict_check(space_of, names=None, problems=None):
+def conflict_check(
+    space_of: Callable[[int], VersionSpace], names: Array | None = None,
+    problems: Sequence[str] | None = None,
+) -> Callable[[int, Array], None]:  # fmt: skip
     """Make the ``on_exhausted`` that raises if a certificate shows version space empty."""
 
-    def check(machine, counts):
+    def check(machine: int, counts: Array) -> None:
         space = space_of(machine)
         if space.softness > 0:  # never empty
             return
@@ -329,7 +235,7 @@ def conflict_check(space_of, names=None, problems=None):
     return check
 
 
-def warn_if_violated(violated):
+def warn_if_violated(violated: Array) -> None:
     """Warn about draws that leave points on the wrong side."""
     if np.any(violated):
         bad = violated[violated > 0]
@@ -341,16 +247,16 @@ def warn_if_violated(violated):
         )
 
 
-def permutations(n_points, entropy):
+def permutations(n_points: int, entropy: Any) -> Callable[[int], Array]:
     """Map the number of a draw to its order: the same whoever asks, and in which sequence."""
 
-    def order_of_draw(number):
+    def order_of_draw(number: int) -> Array:
         seed = np.random.SeedSequence(entropy, spawn_key=(number,))
         return np.random.default_rng(seed).permutation(n_points).astype(np.int32)
 
     return order_of_draw
 
 
-def _unique_in_order(values):
+def _unique_in_order(values: Array) -> Array:
     _, first = np.unique(values, return_index=True)
     return values[np.sort(first)]

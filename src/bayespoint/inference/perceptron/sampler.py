@@ -1,31 +1,21 @@
 """Permuted kernel perceptrons as a sampler (LSB section 3; JMLR section 3.2, algorithm 1)."""
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from bayespoint._support.budget import Budget
-from bayespoint._support.checks import (
-    check_positive_integer,
-    check_seed,
-    check_time,
-    entropy_of,
-)
-from bayespoint._support.threads import open_threads
-from bayespoint.inference.on_device import on_device
-from bayespoint.inference.perceptron.ensemble import Ensemble
-from bayespoint.inference.perceptron.runs import (
-    MAX_PASSES,
-    conflict_check,
-    perceptron_draws,
-    permutations,
-    warn_if_violated,
-)
+from bayespoint._support.checks import check_positive_integer
+from bayespoint._support.types import Array, Seed
+from bayespoint.inference.perceptron.method import draw_perceptrons
+from bayespoint.inference.perceptron.runs import MAX_PASSES, Draw, warn_if_violated
+from bayespoint.inference.sampling import sampling
+from bayespoint.space.posterior import Posterior
+from bayespoint.space.version_space import VersionSpace
 
 
 def sample_perceptron(
-    space, n_draws=100, *, max_passes=MAX_PASSES, max_time=None, device="cpu", n_jobs=None,
-    random_state=None, verbose=0,
-):  # fmt: skip
+    space: VersionSpace, n_draws: int = 100, *, max_passes: int = MAX_PASSES,
+    max_time: float | None = None, device: str = "cpu", n_jobs: int | None = None,
+    random_state: Seed = None, verbose: int = 0,
+) -> Posterior:  # fmt: skip
     """Draw classifiers from version space with permuted kernel perceptrons.
 
     The draws are independent and inside version space, but *not* uniform on it. In a trial before
@@ -76,31 +66,24 @@ def sample_perceptron(
     >>> bool(np.all(space.margins(post.bayes_point()) > 0))
     True
     """
-    check_positive_integer("n_draws", n_draws)
     check_positive_integer("max_passes", max_passes)
-    check_seed(random_state)
-    check_time(max_time)
-    budget = Budget(max_time, "perceptron" if verbose else None)
-    targets = space.y.astype(np.int8)[None, :]
-    order_of_draw = permutations(len(space), entropy_of(random_state))
-    threads_of = open_threads(effective_n_jobs(n_jobs))
-    with on_device(space, device) as placed, budget.catching_interrupts(), threads_of as threads:
-        ensemble = Ensemble(1, len(space), outputs_of=placed.outputs)
-        mistakes, outputs = [], []
-        for draw in perceptron_draws(
-            placed.rows, targets, space.ridge, range(n_draws), order_of_draw, budget=budget,
-            threads=threads, max_passes=max_passes, on_exhausted=conflict_check(lambda _: placed),
-        ):  # fmt: skip
-            ensemble.add(draw)
-            mistakes.append(draw.mistakes[0])
-            if draw.outputs is not None:
-                outputs.append(draw.outputs[0])
-        if budget.interrupted:
-            raise KeyboardInterrupt
+    mistakes: list[int] = []
+    outputs: list[Array] = []
+
+    def keep(draw: Draw) -> None:
+        mistakes.append(draw.mistakes[0])
+        if draw.outputs is not None:  # a GPU computes them together
+            outputs.append(draw.outputs[0])
+
+    with sampling(
+        space, "perceptron", n_draws, max_time=max_time, device=device, n_jobs=n_jobs,
+        random_state=random_state, verbose=verbose,
+    ) as (problem, plan):  # fmt: skip
+        ensemble = draw_perceptrons(problem, plan, max_passes=max_passes, on_draw=keep)
+        plan.budget.raise_if_interrupted()
         info = {"mistakes": np.array(mistakes), "violated": ensemble.violated[:, 0]}
         posterior = ensemble.posterior(0, **info)
-        if not outputs:  # a GPU computes them together
-            outputs = placed.outputs(posterior.coef.toarray())
+        posterior.outputs = np.array(outputs or problem.outputs(posterior.coef.toarray()))
     warn_if_violated(ensemble.violated)
-    posterior.outputs, posterior.space = np.array(outputs), space
+    posterior.space = space
     return posterior

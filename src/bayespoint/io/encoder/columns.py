@@ -2,26 +2,31 @@
 
 import math
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.io.tables.table import (
     DECIMAL_COMMA,
     THOUSANDS,
+    Table,
     TableError,
     clean_text,
+    counted,
     listed,
     parse_number,
     printable,
 )
-from bayespoint.io.tables.text import comma_hint
 
 # Columns of SVMlight files, which leave zeros out.
 SPARSE_NAME = re.compile(r"x\d+", re.ASCII)
 # Standard deviations from the mean beyond which a number counts as being that far: distances stay
 # finite when squared, and no kernel tells the difference.
 FARTHEST = 1e6
+
+DECIMAL = "a decimal comma"
 
 
 class Number(NamedTuple):
@@ -40,18 +45,18 @@ class Category(NamedTuple):
     values: tuple[str, ...]
 
 
-def check(fine, wanted):
-    """Raise a ValueError unless a stored state is fine."""
-    if not fine:
+def check(sound: object, wanted: str) -> None:
+    """Raise a ValueError unless a stored state is sound."""
+    if not sound:
         raise ValueError(f"the stored encoder is not sound: {wanted}.")
 
 
-def all_text(values):
+def all_text(values: object) -> bool:
     """Whether this is a list of text."""
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def column_from(state, max_categories):
+def column_from(state: Any, max_categories: int) -> Number | Category:
     """Column of a stored state; a ValueError if it is not sound."""
     check(isinstance(state, dict), "each column must be an object")
     check(isinstance(state.get("name"), str) and state["name"].strip(), "a column needs a name")
@@ -71,14 +76,14 @@ def column_from(state, max_categories):
     return Category(state["name"], tuple(values))
 
 
-def is_missing(column):
+def is_missing(column: Array) -> Array:
     """Where a column has nothing."""
     if column.dtype == object:
         return np.fromiter((value is None for value in column), bool, len(column))
     return np.isnan(column)
 
 
-def fit_number(name, column):
+def fit_number(name: str, column: Array) -> Number | None:
     """Median, mean and scale of a column, safe from overflow; None if it does not vary."""
     low, high = float(np.fmin.reduce(column)), float(np.fmax.reduce(column))  # NaN does not count
     if low == high:
@@ -91,7 +96,7 @@ def fit_number(name, column):
     return Number(name, median * largest, mean * largest, scale) if 0 < scale < math.inf else None
 
 
-def fit_category(name, column, max_categories, why=""):
+def fit_category(name: str, column: Array, max_categories: int, why: str = "") -> Category | None:
     """Values of a text column; None if there is but one. ``why`` is what `why_text` says."""
     texts = [value for value in column if value is not None]
     values = sorted(set(texts))
@@ -102,24 +107,19 @@ def fit_category(name, column, max_categories, why=""):
             f"--max-categories."
         )
     if why and all(_with_comma(value) or parse_number(value) is not None for value in values):
-        commas = [value for value in texts if "," in value]
-        decimal = [value for value in commas if not THOUSANDS.fullmatch(value)]
-        what, remedy = (
-            ("a decimal comma", "Write them with a point") if decimal
-            else ("thousands separators", "Remove them")
-        )  # fmt: skip
+        what, example = _use_of_commas([value for value in texts if "," in value])
+        remedy = "Write them with a point" if what == DECIMAL else "Remove them"
         raise TableError(
-            f"column '{printable(name)}' holds numbers with {what}, such as "
-            f"'{printable((decimal or commas)[0])}'. {remedy}, or give --categorical with the name "
-            f"if they are names of categories."
+            f"column '{printable(name)}' holds numbers with {what}, such as {example}. {remedy}, "
+            f"or give --categorical with the name if they are names of categories."
         )
     varies = len(values) > 1 or len(texts) < len(column)
     return Category(name, tuple(values)) if varies else None
 
 
-def standardised(values, numbers):
-    """Missing values filled in, then scaled, in place."""
-    median, mean, scale = (np.array([c[i] for c in numbers]) for i in (1, 2, 3))
+def standardised(values: Array, numbers: Sequence[Number]) -> Array:
+    """Missing values filled in, then scaled."""
+    median, mean, scale = np.array([(n.median, n.mean, n.scale) for n in numbers]).T
     gaps = np.isnan(values)
     if gaps.any():
         values = np.where(gaps, median, values)
@@ -129,14 +129,14 @@ def standardised(values, numbers):
     return np.clip(values, -FARTHEST, FARTHEST)
 
 
-def one_hot(column, values):
+def one_hot(column: Array, values: Sequence[str]) -> Array:
     """Array of bool, one column for each value."""
     place = {value: i for i, value in enumerate(values)}
-    found = np.fromiter((place.get(value, -1) for value in column), np.int64, len(column))
-    return found[:, None] == np.arange(len(values))
+    places = np.fromiter((place.get(value, -1) for value in column), np.int64, len(column))
+    return places[:, None] == np.arange(len(values))
 
 
-def as_numbers(table, name, column):
+def as_numbers(table: Table, name: str, column: Array) -> Array:
     """Column as numbers; a TableError that names the first cell which is none."""
     if column.dtype != object:
         return column
@@ -146,25 +146,25 @@ def as_numbers(table, name, column):
         if value is None:
             raise TableError(
                 f"column '{printable(name)}', {table.place(row)}: '{printable(text)}' is not a "
-                f"number, and the column held numbers in training.{comma_hint(text)}"
+                f"number, and the column held numbers in training.{_comma_hint(text)}"
             )
         values[row] = value
     return values
 
 
-def note_on_new(column, values):
+def note_on_new(column: Category, values: Array) -> list[str]:
     """Note about values not seen in training, if there are any."""
     known = set(column.values)
     new = [value for value in values if value is not None and value not in known]
     if not new:
         return []
     return [
-        f"column '{printable(column.name)}': {len(new):,} cell{'s' * (len(new) > 1)} with values "
-        f"not seen in training ({listed(dict.fromkeys(new), 3)}), taken as none of the known."
+        f"column '{printable(column.name)}': {counted(len(new), 'cell')} with values not seen in "
+        f"training ({listed(dict.fromkeys(new), 3)}), taken as none of the known."
     ]
 
 
-def note_on_far(column, values):
+def note_on_far(column: Number, values: Array) -> list[str]:
     """Note about numbers very far from those of training, if there are any."""
     with np.errstate(over="ignore", invalid="ignore"):
         far = np.abs(values / 2 - column.mean / 2) / column.scale > FARTHEST / 2
@@ -172,42 +172,56 @@ def note_on_far(column, values):
     if not count:
         return []
     return [
-        f"column '{printable(column.name)}': {count:,} number{'s' * (count > 1)} more than "
+        f"column '{printable(column.name)}': {counted(count, 'number')} more than "
         f"{FARTHEST:,.0f} standard deviations from the mean of training, taken as that far."
     ]
 
 
-def feature_names(column):
+def feature_names(column: Number | Category) -> list[str]:
     """Names of the features that a column becomes."""
     if isinstance(column, Number):
         return [column.name]
     return [f"{column.name}={value}" for value in column.values]
 
 
-def hint_on_case(missing, names):
+def hint_on_case(missing: Iterable[str], names: Iterable[str]) -> str:
     """Advice, where columns that are missing are there in other letter case."""
     there = {name.casefold(): name for name in names}
     other = [there[name.casefold()] for name in missing if name.casefold() in there]
     return f" Names differ only in case: {listed(other)}." if other else ""
 
 
-def counted(names):
+def counted_columns(names: Sequence[str]) -> str:
     """Number and names of some columns, for messages."""
-    return f"{len(names):,} column{'s' * (len(names) > 1)} ({listed(names)})"
+    return f"{counted(len(names), 'column')} ({listed(names)})"
 
 
-def may_be_filled(column, table):
+def may_be_filled(column: Number | Category, table: Table) -> bool:
     """Whether a column that is not there is one of zeros, left out as SVMlight files do."""
     numbered = isinstance(column, Number) and SPARSE_NAME.fullmatch(column.name)
     return table.fill is not None and bool(numbered)
 
 
-def _with_comma(text):
+def _with_comma(text: str) -> bool:
     """Whether a text is a number with a decimal comma or with thousands separators."""
     return bool(DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text))
 
 
-def why_text(table, column):
+def _comma_hint(text: str) -> str:
+    """Advice, where a cell looks like a number with commas."""
+    if THOUSANDS.fullmatch(text.strip()):
+        return " Write numbers without thousands separators."
+    return " Write numbers with a decimal point." if DECIMAL_COMMA.fullmatch(text.strip()) else ""
+
+
+def _use_of_commas(texts: Sequence[str]) -> tuple[str, str]:
+    """What the commas of some numbers are, and the first text that shows it, quoted."""
+    decimal = [text for text in texts if not THOUSANDS.fullmatch(text)]
+    what = DECIMAL if decimal else "thousands separators"
+    return what, f"'{printable((decimal or texts)[0])}'"
+
+
+def why_text(table: Table, column: Array) -> str:
     """Which cell made a column text that is mostly numbers; nothing for other columns."""
     there = [(row, text) for row, text in enumerate(column) if text is not None]
     others = [(row, text) for row, text in there if parse_number(text) is None]
@@ -215,11 +229,10 @@ def why_text(table, column):
         commas = [text for _, text in others if _with_comma(text)]
         if not commas:
             return ""
-        decimal = [text for text in commas if not THOUSANDS.fullmatch(text)]
-        what = "a decimal comma" if decimal else "thousands separators"
-        return f" Cells such as '{printable((decimal or commas)[0])}' have {what}."
+        what, example = _use_of_commas(commas)
+        return f" Cells such as {example} have {what}."
     row, text = others[0]
     return (
         f" {len(there) - len(others):,} of {len(there):,} cells are numbers, but not "
-        f"'{printable(text)}' ({table.place(row)}).{comma_hint(text)}"
+        f"'{printable(text)}' ({table.place(row)}).{_comma_hint(text)}"
     )

@@ -5,8 +5,12 @@ deviation 1. Text: one column of 0 and 1 for each value seen in training; all ar
 is missing or new.
 """
 
+from collections.abc import Container
+from typing import Any, Self
+
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.io.encoder.columns import (
     Category,
     Number,
@@ -14,7 +18,7 @@ from bayespoint.io.encoder.columns import (
     as_numbers,
     check,
     column_from,
-    counted,
+    counted_columns,
     feature_names,
     fit_category,
     fit_number,
@@ -27,8 +31,15 @@ from bayespoint.io.encoder.columns import (
     standardised,
     why_text,
 )
-from bayespoint.io.tables.table import TableError, check_size, listed, printable
-from bayespoint.io.tables.text import as_text
+from bayespoint.io.tables.table import (
+    Table,
+    TableError,
+    as_text,
+    check_size,
+    counted,
+    listed,
+    printable,
+)
 
 # Values of a text column: one-hot columns beyond this are rarely more than names of rows.
 MAX_CATEGORIES = 50
@@ -69,7 +80,7 @@ class TableEncoder:
            [ 0.  ,  0.  ,  1.  ]])
     """
 
-    def __init__(self, max_categories=MAX_CATEGORIES):
+    def __init__(self, max_categories: int = MAX_CATEGORIES) -> None:
         if type(max_categories) is not int or not 2 <= max_categories <= MOST_CATEGORIES:
             raise ValueError(
                 f"max_categories must be a whole number from 2 to {MOST_CATEGORIES:,}; got "
@@ -79,14 +90,14 @@ class TableEncoder:
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, table, categorical=()):
+    def fit(self, table: Table, categorical: Container[str] = ()) -> Self:
         """Learn medians, scales and categories.
 
         Parameters
         ----------
         table : Table
             Training data without the target.
-        categorical : iterable of str
+        categorical : container of str
             Text columns that are categories even if all their values look like numbers.
 
         Returns
@@ -95,12 +106,13 @@ class TableEncoder:
             This object.
         """
         self.notes_: list[str] = []
-        found, missing, constant = [], [], []
+        used: list[Number | Category] = []
+        missing, constant = [], []
         for name, column in zip(table.names, table.columns, strict=True):
-            fitted: Number | Category | None
             if is_missing(column).all():
                 missing.append(name)
                 continue
+            fitted: Number | Category | None
             if column.dtype == object:
                 why = "" if name in categorical else why_text(table, column)
                 fitted = fit_category(name, column, self.max_categories, why)
@@ -111,31 +123,31 @@ class TableEncoder:
             if fitted is None:
                 constant.append(name)
             else:
-                found.append(fitted)
+                used.append(fitted)
         whats = (("holds nothing", "hold nothing"), ("has one value only", "have one value only"))
         for names, (it, they) in zip((missing, constant), whats, strict=True):
             if names:
                 what = f"they {they}" if names[1:] else f"it {it}"
-                self.notes_.append(f"left out, as {what}: {counted(names)}.")
-        if not found:
+                self.notes_.append(f"left out, as {what}: {counted_columns(names)}.")
+        if not used:
             raise TableError(
                 "no column is left to learn from: all but the target are empty or constant."
             )
-        self._set(found)
+        self._set(used)
         return self
 
-    def _set(self, columns):
+    def _set(self, columns: list[Number | Category]) -> None:
         self.columns_ = columns
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
 
     # ------------------------------------------------------------------ using
 
     @property
-    def text_columns(self):
+    def text_columns(self) -> list[str]:
         """Names of columns that must be read as text."""
         return [column.name for column in self.columns_ if isinstance(column, Category)]
 
-    def encode(self, table):
+    def encode(self, table: Table) -> tuple[Array, list[str]]:
         """Return the numbers, (n_rows, n_features), and notes about what was ignored or filled in.
 
         Parameters
@@ -150,7 +162,7 @@ class TableEncoder:
         """
         return self.transform(table), self.notes_on(table)
 
-    def transform(self, table):
+    def transform(self, table: Table) -> Array:
         """Return the numbers alone, (n_rows, n_features).
 
         Parameters
@@ -180,7 +192,7 @@ class TableEncoder:
             X[:, at] = standardised(values, numbers)
         return X
 
-    def _given(self, table):
+    def _given(self, table: Table) -> dict[str, Array]:
         """Columns of the table by name, of the kind they had in training."""
         there = dict(zip(table.names, table.columns, strict=True))
         absent = [column for column in self.columns_ if column.name not in there]
@@ -188,8 +200,9 @@ class TableEncoder:
         missing = [column.name for column in absent if column.name not in filled]
         if missing:
             raise TableError(
-                f"{counted(missing)} of the training data {'are' if missing[1:] else 'is'} not "
-                f"there. The data have {listed(table.names)}.{hint_on_case(missing, table.names)}"
+                f"{counted_columns(missing)} of the training data "
+                f"{'are' if missing[1:] else 'is'} not there. The data have "
+                f"{listed(table.names)}.{hint_on_case(missing, table.names)}"
             )
         for name in filled:
             there[name] = np.full(table.n_rows, table.fill)
@@ -203,7 +216,7 @@ class TableEncoder:
             given[column.name] = values
         return given
 
-    def notes_on(self, table):
+    def notes_on(self, table: Table) -> list[str]:
         """Return what there is to say about a table: ignored columns, missing and new values.
 
         Parameters
@@ -219,12 +232,12 @@ class TableEncoder:
         notes = []
         extra = [name for name in table.names if name not in given]
         if extra:
-            notes.append(f"ignored, as the model does not know {counted(extra)}.")
+            notes.append(f"ignored, as the model does not know {counted_columns(extra)}.")
         gaps = {name: int(is_missing(values).sum()) for name, values in given.items()}
         empty = [name for name, count in gaps.items() if count]
         if empty:
-            cells = sum(gaps.values())
-            notes.append(f"{cells:,} missing cell{'s' * (cells > 1)} filled in: {counted(empty)}.")
+            cells = counted(sum(gaps.values()), "missing cell")
+            notes.append(f"{cells} filled in: {counted_columns(empty)}.")
         for column in self.columns_:
             values = given[column.name]
             if isinstance(column, Category):
@@ -235,7 +248,7 @@ class TableEncoder:
 
     # ------------------------------------------------------------------ storing
 
-    def to_state(self):
+    def to_state(self) -> dict[str, Any]:
         """Return all that `from_state` needs, of plain types that JSON knows.
 
         Returns
@@ -254,7 +267,7 @@ class TableEncoder:
         }
 
     @classmethod
-    def from_state(cls, state):
+    def from_state(cls, state: Any) -> Self:
         """Return an encoder from what `to_state` gave; a ValueError for anything else.
 
         Parameters
@@ -273,9 +286,9 @@ class TableEncoder:
         columns, notes = state["columns"], state["notes"]
         check(isinstance(columns, list) and columns, "columns must be a list that is not empty")
         check(all_text(notes), "notes must be a list of text")
-        found = [column_from(column, encoder.max_categories) for column in columns]
-        names = [column.name for column in found]
+        used = [column_from(column, encoder.max_categories) for column in columns]
+        names = [column.name for column in used]
         check(len(set(names)) == len(names), "names of columns must differ")
-        encoder._set(found)
+        encoder._set(used)
         encoder.notes_ = list(notes)
         return encoder

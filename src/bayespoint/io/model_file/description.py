@@ -1,32 +1,37 @@
 """What a model file holds, in words and numbers, from its JSON alone."""
 
+import zipfile
+from typing import Any
+
 from bayespoint.io.model_file.errors import ModelFileError, shown
 from bayespoint.io.model_file.estimators import SAME
 from bayespoint.io.model_file.layout import JSON_NAME
+from bayespoint.io.model_file.reading import Reader
 from bayespoint.io.model_file.tree import MAX_DEPTH
 
-# Fitted values that are shown, and what they are called.
+# Fitted values that are shown: what they are called, and where they stand.
 SHOWN_VALUES = {
-    "inference": "inference_",
-    "inference_reason": "inference_reason_",
-    "decision": "_decision_",
-    "gamma": "gamma_",
-    "bias": "bias_",
-    "softness": "softness_",
-    "label_noise": "label_noise_",
-    "n_draws": "n_draws_",
-    "log_evidence": "log_evidence_",
+    "inference": "settings_ Settings inference",
+    "inference_reason": "settings_ Settings inference_reason",
+    "decision": "settings_ Settings decision",
+    "gamma": "settings_ Settings gamma",
+    "bias": "settings_ Settings bias",
+    "softness": "settings_ Settings softness",
+    "label_noise": "settings_ Settings class_noise",
+    "n_draws": "draws_ Draws n_draws",
+    "log_evidence": "settings_ Settings log_evidence",
+    "training_rows": "trained_ Trained n_samples",
 }
 
 
-def described(document, schema, reader):
+def described(document: dict[str, Any], schema: int, reader: Reader) -> dict[str, Any]:
     """Return a dict of plain JSON types."""
-    node = _needed(document["classifier"], dict)
+    node = _object(document["classifier"])
     rejecting = node.get("class") == "RejectingClassifier"
     inner = node
     if rejecting:
-        inner = node.get("estimator" if node.get("estimator_") == SAME else "estimator_")
-    fitted = _needed(_needed(inner, dict).get("fitted"), dict)
+        inner = _object(node.get("estimator" if node.get("estimator_") == SAME else "estimator_"))
+    fitted = _object(inner.get("fitted"))
     found = {
         "schema": schema,
         "bayespoint": document["bayespoint"],
@@ -36,15 +41,20 @@ def described(document, schema, reader):
         "n_features": fitted.get("n_features_in_"),
         "feature_names": plain(fitted.get("feature_names_in_"), reader),
     }
-    for name, attribute in SHOWN_VALUES.items():
-        found[name] = plain(fitted.get(attribute), reader)
+    for name, path in SHOWN_VALUES.items():
+        place: Any = fitted
+        for key in path.split():
+            place = _object(place).get(key)
+        found[name] = plain(place, reader)
+    rates = found["label_noise"]
+    if isinstance(rates, list) and rates and all(rate == rates[0] for rate in rates):
+        found["label_noise"] = rates[0]
     n_support, n_columns = _shape(fitted.get("support_vectors_"), reader)
-    found["training_rows"] = fitted.get("_n_samples_")
     found["support_points"] = n_support
     found["training_rows_inside"] = n_support if n_columns else 0
     if rejecting:
         found["rejection"] = _each(node.get("parameters"), reader) | {
-            name: plain(_needed(node.get("fitted"), dict).get(name), reader)
+            name: plain(_object(node.get("fitted")).get(name), reader)
             for name in ("threshold_", "coverage_", "risk_bound_")
         }
     found["encoder"] = document["encoder"] is not None
@@ -54,15 +64,17 @@ def described(document, schema, reader):
     return found
 
 
-def _member(info, reader):
-    found = {"name": info.filename, "bytes": info.file_size, "packed": info.compress_size}
+def _member(info: zipfile.ZipInfo, reader: Reader) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": info.filename, "bytes": info.file_size, "packed": info.compress_size,
+    }  # fmt: skip
     if info.filename != JSON_NAME:
         dtype, _, shape, _ = reader.record(info.filename)
         found |= {"dtype": dtype.name, "shape": list(shape)}
     return found
 
 
-def plain(node, reader, depth=0):
+def plain(node: Any, reader: Reader, depth: int = 0) -> Any:
     """Value of a node of the tree, in JSON's own types; arrays are named by type and shape."""
     if depth > MAX_DEPTH:
         raise ModelFileError("its values are nested too deep.")
@@ -84,10 +96,9 @@ def plain(node, reader, depth=0):
     return plain(content, reader, depth + 1)
 
 
-def _shape(node, reader):
+def _shape(node: Any, reader: Reader) -> tuple[int, ...]:
     """Shape of an array or sparse matrix, which the zip has been checked for."""
-    _needed(node, dict)
-    number = node.get("array")
+    number = _object(node).get("array")
     if type(number) is int and 0 <= number < len(reader.records):
         shape = reader.records[number][2]
     else:
@@ -99,11 +110,11 @@ def _shape(node, reader):
     return shape
 
 
-def _each(nodes, reader):
-    return {name: plain(node, reader) for name, node in _needed(nodes, dict).items()}
+def _each(nodes: Any, reader: Reader) -> dict[str, Any]:
+    return {name: plain(node, reader) for name, node in _object(nodes).items()}
 
 
-def _needed(value, kind):
-    if not isinstance(value, kind):
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
         raise ModelFileError(f"a part of the model is missing: found {shown(value)}.")
     return value

@@ -1,5 +1,7 @@
 """The one error of model files, and safe words for what stands in a file."""
 
+from typing import Any
+
 # Characters of a text from a file that a message shows.
 SHOWN = 60
 SHOWN_OF_ERROR = 300
@@ -21,13 +23,13 @@ class ModelFileError(ValueError):
     """
 
 
-def shown(value):
+def shown(value: Any) -> str:
     """Text of a value from a file, printable and short."""
     text = ascii(value)
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
-def one_line(error):
+def one_line(error: object) -> str:
     """Text of another error, which may quote a file: printable, short, in one line."""
     text = " ".join(str(error).split()).encode("ascii", "backslashreplace").decode("ascii")
     text = "".join(c if c.isprintable() else "?" for c in text)

@@ -1,66 +1,90 @@
-"""Classifiers as JSON and arrays, and back: a fixed list of classes, built from checked values."""
+"""Classifiers as JSON and arrays, and back: a fixed list of classes, built from checked values.
 
+A dataclass of `fields` is an object with one key, its name; its fields are in it. What follows from
+others is left out: the draws of a predictor, and its points as the kernel lays them out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from bayespoint._support.types import Matrix
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.onion import OnionClassifier
-from bayespoint.estimators.parameters import check_parameters
+from bayespoint.estimators.predictors import Predictor
 from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.inference.draws import Draws
+from bayespoint.io.model_file.checks import check_names, refuse_if
 from bayespoint.io.model_file.errors import ModelFileError, one_line, shown
+from bayespoint.io.model_file.fields import FIELDS, FOLLOWS, MAX_DEGREE, Array, Part
+from bayespoint.io.model_file.reading import Reader
 from bayespoint.io.model_file.state import check_fitted, check_rejecting
-from bayespoint.io.model_file.tree import decode, encode, encode_labels
+from bayespoint.io.model_file.tree import NODE_BYTES, decode, encode, encode_labels
+from bayespoint.io.model_file.writing import Writer
 
 MACHINES = {kind.__name__: kind for kind in (BayesPointClassifier, OnionClassifier)}
-# Polynomials of higher degree have overflowed or vanished, and would take for ever.
-MAX_DEGREE = 1000
 
 SAME = {"same": "estimator"}  # a classifier that was fitted before it was wrapped
 
 
-def parameter_names(kind):
-    """Names of the constructor's parameters."""
-    return [name for name in signature(kind.__init__).parameters if name != "self"]
-
-
-def encode_classifier(classifier, writer):
+def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
     """Turn a classifier, fitted or not, into JSON; ``writer`` stores arrays."""
-    if type(classifier) is RejectingClassifier:
+    kind = type(classifier)
+    if kind is RejectingClassifier:
         return _encode_rejecting(classifier, writer)
-    if type(classifier) not in MACHINES.values():
+    if kind not in MACHINES.values():
         raise ModelFileError(
-            f"classifier is of type {type(classifier).__name__}; a model file takes "
+            f"classifier is of type {kind.__name__}; a model file takes "
             f"BayesPointClassifier, OnionClassifier, or RejectingClassifier of one of them. For "
             f"pipelines and other estimators use skops."
         )
     parameters, state = _parts(classifier)
     _check_kernel(parameters["kernel"])
     if state:
-        state["_support_"] = _without_points(classifier)
-        _checked(classifier, parameters, state)
+        _check_parameters(classifier)
+        check_fitted(state, kind, parameters["kernel"])
+        _check_completed(state)
     return {
-        "class": type(classifier).__name__,
+        "class": kind.__name__,
         "parameters": {n: encode(v, writer, f"{n}=") for n, v in parameters.items()},
-        "fitted": _encode_state(state, writer) if state else None,
+        "fitted": _encode_fields(state, kind, writer) if state else None,
     }
 
 
-def _parts(classifier):
+def _parts(classifier: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters, and all other attributes."""
     state = dict(vars(classifier))
-    return {name: state.pop(name) for name in parameter_names(type(classifier))}, state
+    return {name: state.pop(name) for name in _parameter_names(type(classifier))}, state
 
 
-def _encode_state(state, writer):
-    return {
-        name: (encode_labels if name == "classes_" else encode)(value, writer, name)
-        for name, value in state.items()
-    }
+def _parameter_names(kind: type) -> list[str]:
+    return [name for name in signature(kind).parameters if name != "self"]
 
 
-def _check_kernel(kernel):
+def _encode_fields(
+    values: Mapping[str, Any], kind: type, writer: Writer, where: str = ""
+) -> dict[str, Any]:
+    """Turn the attributes of a class of the table into JSON."""
+    found: dict[str, Any] = {}
+    for name, entry in FIELDS[kind].items():
+        if entry is FOLLOWS or name not in values:
+            continue
+        value, place = values[name], where + name
+        if isinstance(entry, Part) and value is not None:
+            part = type(value)
+            found[name] = {part.__name__: _encode_fields(vars(value), part, writer, f"{place}.")}
+        elif isinstance(entry, Array) and entry.readable:
+            found[name] = encode_labels(value, writer, place)
+        else:
+            found[name] = encode(value, writer, place)
+    return found
+
+
+def _check_kernel(kernel: Any) -> None:
     if callable(kernel):
         raise ModelFileError(
             f"kernel={shown(getattr(kernel, '__name__', type(kernel).__name__))} is a function, "
@@ -70,7 +94,7 @@ def _check_kernel(kernel):
         )
 
 
-def _encode_rejecting(classifier, writer):
+def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[str, Any]:
     parameters, state = _parts(classifier)
     inner = state.pop("estimator_", None)
     if callable(parameters["confidence"]):
@@ -86,54 +110,59 @@ def _encode_rejecting(classifier, writer):
         "class": "RejectingClassifier",
         "parameters": {n: encode(v, writer, f"{n}=") for n, v in parameters.items()},
         "estimator": encode_classifier(estimator, writer),
-        "fitted": _encode_state(state, writer) if state else None,
+        "fitted": _encode_fields(state, RejectingClassifier, writer) if state else None,
     }
     if inner is not None:
         node["estimator_"] = SAME if inner is estimator else encode_classifier(inner, writer)
     return node
 
 
-def _without_points(classifier):
-    """What is kept of the support points beside them; they follow from ``support_vectors_``."""
-    support = dict(classifier._support_)
-    X, again = support.pop("X"), _laid_out(classifier)
-    if sp.issparse(X):
-        pairs = [(getattr(X, n), getattr(again, n)) for n in ("data", "indices", "indptr")]
-    else:
-        pairs = [(X, again)]
-    if sp.issparse(X) != sp.issparse(again) or not all(np.array_equal(*pair) for pair in pairs):
-        raise ModelFileError("support_vectors_ were changed after fit; fit again, then save.")
-    return support
-
-
-def _laid_out(classifier):
-    """Support points as the kernel sees them: centred, sparse, in its precision."""
-    if classifier.kernel == "precomputed":
-        return classifier.support_vectors_
-    return classifier._kernel().prepare(classifier.support_vectors_).X
-
-
-def _checked(classifier, parameters, state):
-    _check_parameters(classifier)
-    check_fitted(state, parameters["kernel"], onion=type(classifier) is OnionClassifier)
-
-
-def _check_parameters(classifier):
+def _check_parameters(classifier: Any) -> None:
     try:
         if type(classifier) is RejectingClassifier:
-            classifier._check_parameters(None)
+            classifier.check_parameters(None)
         else:
-            check_parameters(classifier._checked_parameters())
-            if classifier.degree > MAX_DEGREE:
-                raise ValueError(f"degree={classifier.degree} is above {MAX_DEGREE}; lower it.")
+            degree = classifier.checked_parameters().degree
+            if degree > MAX_DEGREE:
+                raise ValueError(f"degree={degree} is above {MAX_DEGREE}; lower it.")
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"parameters: {one_line(error)}") from error
+
+
+# ---------------------------------------------------------------------- what follows
+
+
+def _completed(predictor: Predictor, draws: Draws, support_vectors: Matrix) -> Predictor:
+    """Return a predictor with the draws, and with support points as its kernel sees them."""
+    support, X = predictor.support, support_vectors
+    if support.kernel.name != "precomputed":
+        X = support.kernel.prepare(X).X
+    support = replace(support, points=replace(support.points, X=X))
+    return replace(predictor, support=support, committee=draws.coef or None)
+
+
+def _check_completed(state: Mapping[str, Any]) -> None:
+    """Refuse to save where what is left out would be another once it is loaded."""
+    found, draws = state["predictor_"], state["draws_"]
+    again = _completed(found, draws, state["support_vectors_"])
+    same = _same(found.support.points.X, again.support.points.X)
+    refuse_if(not same, "support_vectors_ were changed after fit; fit again, then save.")
+    committee = found.committee or []
+    same = len(committee) == len(draws.coef) and all(map(_same, committee, draws.coef))
+    refuse_if(not same, "draws_ were changed after fit; fit again, then save.")
+
+
+def _same(one: Matrix, other: Matrix) -> bool:
+    if sp.issparse(one) and sp.issparse(other):
+        names = ("data", "indices", "indptr")
+        return all(np.array_equal(getattr(one, n), getattr(other, n)) for n in names)
+    return not sp.issparse(one) and not sp.issparse(other) and np.array_equal(one, other)
 
 
 # ---------------------------------------------------------------------- back
 
 
-def decode_classifier(node, reader):
+def decode_classifier(node: Any, reader: Reader) -> Any:
     """Build a classifier from JSON; ``reader`` gives its arrays."""
     if not isinstance(node, dict):
         raise ModelFileError(f"the classifier is {shown(node)}.")
@@ -148,21 +177,52 @@ def decode_classifier(node, reader):
     classifier = kind(**parameters)
     _check_parameters(classifier)
     if node["fitted"] is not None:
-        state = _decode_names(node["fitted"], reader)
-        check_fitted(state, classifier.kernel, onion=kind is OnionClassifier)
+        state = _decode_fields(node["fitted"], kind, reader)
+        check_fitted(state, kind, parameters["kernel"])
+        state["predictor_"] = _completed(
+            state["predictor_"], state["draws_"], state["support_vectors_"]
+        )
+        _check_precision(state["predictor_"])
         classifier.__dict__.update(state)
-        classifier._support_ = {"X": _laid_out(classifier), **state["_support_"]}
-        _check_precision(classifier)
     return classifier
 
 
-def _check_precision(classifier):
-    for name, value in classifier._support_.items():
-        if value is not None and value.dtype != classifier._support_["X"].dtype:
-            raise ModelFileError(f"_support_.{name} has dtype {value.dtype}, not that of points.")
+def _decode_fields(node: Any, kind: type, reader: Reader, where: str = "") -> dict[str, Any]:
+    """Attributes of a class of the table: these and no others; None for what follows."""
+    if not isinstance(node, dict):
+        raise ModelFileError(f"{where or 'attributes'} is {shown(node)}.")
+    check_names(node, kind, where)
+    found: dict[str, Any] = {}
+    for name, entry in FIELDS[kind].items():
+        if entry is FOLLOWS:
+            refuse_if(name in node, f"{where}{name} is there, and follows from others.")
+            found[name] = None
+        elif name in node and isinstance(entry, Part) and node[name] is not None:
+            found[name] = _decode_part(node[name], entry, reader, where + name)
+        elif name in node:
+            found[name] = decode(node[name], reader)
+    return found
 
 
-def _decode_rejecting(node, reader):
+def _decode_part(node: Any, entry: Part, reader: Reader, where: str) -> Any:
+    kinds = {kind.__name__: kind for kind in entry.classes}
+    if not isinstance(node, dict) or len(node) != 1 or not node.keys() <= kinds.keys():
+        raise ModelFileError(f"{where} is {shown(node)}; it must be one of {sorted(kinds)}.")
+    reader.budget.spend(NODE_BYTES)
+    ((name, content),) = node.items()
+    return kinds[name](**_decode_fields(content, kinds[name], reader, f"{where}."))
+
+
+def _check_precision(predictor: Predictor) -> None:
+    points = vars(predictor.support.points)
+    for name, value in points.items():
+        if value is not None and value.dtype != points["X"].dtype:
+            raise ModelFileError(
+                f"predictor_.support.points.{name} has dtype {value.dtype}, not that of points."
+            )
+
+
+def _decode_rejecting(node: dict[str, Any], reader: Reader) -> RejectingClassifier:
     keys = {"class", "parameters", "estimator", "fitted"}
     _check_keys(node, keys | {"estimator_"} if node.get("fitted") is not None else keys)
     estimator = decode_classifier(node["estimator"], reader)
@@ -174,26 +234,20 @@ def _decode_rejecting(node, reader):
         inner = estimator if again else decode_classifier(node["estimator_"], reader)
         if not hasattr(inner, "classes_"):
             raise ModelFileError("the classifier inside is not fitted.")
-        state = _decode_names(node["fitted"], reader)
+        state = _decode_fields(node["fitted"], RejectingClassifier, reader)
         check_rejecting(state, vars(inner))
         classifier.__dict__.update(state, estimator_=inner)
-        classifier._predicted_dtype()
+        classifier.predicted_dtype()
     return classifier
 
 
-def _decode_parameters(kind, node, reader, *but):
-    wanted = {name for name in parameter_names(kind) if name not in but}
+def _decode_parameters(kind: type, node: Any, reader: Reader, *but: str) -> dict[str, Any]:
+    wanted = {name for name in _parameter_names(kind) if name not in but}
     if not isinstance(node, dict) or node.keys() != wanted:
         raise ModelFileError(f"parameters are not those of {kind.__name__}: {shown(node)}.")
-    return _decode_names(node, reader)
-
-
-def _decode_names(node, reader):
-    if not isinstance(node, dict):
-        raise ModelFileError(f"attributes are {shown(node)}.")
     return {name: decode(value, reader) for name, value in node.items()}
 
 
-def _check_keys(node, keys):
+def _check_keys(node: dict[str, Any], keys: set[str]) -> None:
     if node.keys() != keys:
         raise ModelFileError(f"a classifier has {sorted(map(shown, node))}, not {sorted(keys)}.")

@@ -1,145 +1,167 @@
-"""What fit leaves in a classifier: the name, type, shape and range of every attribute."""
+"""What fit leaves in a classifier: the type, shape and range of every attribute and field.
 
-from typing import NamedTuple
+Model files are written and read by this table alone: a new fitted attribute, or a new field of one
+of these dataclasses, needs an entry here.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+
+from bayespoint.estimators import predictors
+from bayespoint.estimators.base import Trained
+from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.parameters import DECISIONS
+from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.estimators.settings import Settings
+from bayespoint.estimators.shells import Shells
+from bayespoint.inference.billiard.method import BallPaths
+from bayespoint.inference.draws import Draws
+from bayespoint.inference.ep.method import HeldSites
+from bayespoint.inference.methods import METHODS
+from bayespoint.inference.perceptron.ensemble import PerceptronSums
+from bayespoint.space.kernels import KERNELS, Kernel, Points
 
 LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
-DECISIONS = ("bayes_point", "vote", "calibrated", "span_vote")
 
-# Kinds of NumPy.
-FLOATS, WHOLE, TRUTH = "f", "iu", "b"
+# Polynomials of higher degree have overflowed or vanished, and would take for ever.
+MAX_DEGREE = 1000
+
+# Attributes that are not always there.
+OPTIONAL = ("feature_names_in_",)
+
+# What other attributes tell: no file holds it.
+FOLLOWS = "follows"
+
+NUMBER = (int, float, np.integer, np.floating)
+COUNT = (int, np.integer)
+TRUTH = (bool, np.bool_)
 
 
 class Array(NamedTuple):
-    """An array: kinds of NumPy, letters of its axes, and what its values must be.
+    """An array: letters of its axes, kinds of NumPy, and what its values must be.
 
-    Letters: f features, n rows given to fit, c classes, m machines, p distinct points, s support
-    points, u points with coefficients, d draws, b balls of all machines, a and e shells, 2 two,
-    ``*`` any length.
+    A letter is one length wherever it stands: f features, n rows given to fit, c classes, m
+    machines, p distinct points, s support points, d draws, q points of draws, b balls of all
+    machines, a and e shells, g all shells, r rank, 2 two.
     """
 
     axes: str
-    kinds: str = FLOATS
+    kinds: str = "f"
     finite: bool = True
     below: str = ""  # letter of what the array indexes
     needed: bool = True  # else None will do
+    sparse: bool = False  # a CSR matrix will do
+    readable: bool = False  # it stands in the JSON
 
 
 class Plain(NamedTuple):
     """A single value: its types, and bounds where it is a number."""
 
-    types: tuple
-    least: float | None = None
-    below: float | None = None
+    types: tuple[type, ...]
+    least: float = -np.inf
+    most: float = np.inf
     finite: bool = True
-    choices: tuple = ()
+    choices: tuple[Any, ...] = ()
+    needed: bool = True
+    axis: str = ""  # letter of the length that it is
+
+
+class Part(NamedTuple):
+    """One of some dataclasses of the table."""
+
+    classes: tuple[type, ...]
     needed: bool = True
 
 
-NUMBER = (int, float, np.integer, np.floating)
+NOT_NEGATIVE = Plain(NUMBER, least=0)
 
-FITTED = {
-    "n_features_in_": Plain((int,), least=0),
-    "classes_": Array("c", kinds="biufUO"),
-    "_n_samples_": Plain((int,), least=1),
-    "_log_weight_": Array("c"),
-    "_class_share_": Array("c"),
-    "_class_noise_": Array("c"),
-    "label_noise_": Plain((float, np.ndarray)),
-    "_noise_": Plain(NUMBER, least=0, below=1),
-    "inference_": Plain((str,), choices=("perceptron", "billiard", "gibbs", "ep", "onion")),
-    "inference_reason_": Plain((str,)),
-    "_decision_": Plain((str,), choices=DECISIONS),
-    "_settings_": Plain((dict,)),
-    "_entropy_": Plain((int,), least=0),
-    "gamma_": Plain(NUMBER, least=0),
-    "bias_": Plain(NUMBER, least=0),
-    "softness_": Plain(NUMBER, least=0),
-    "_center_": Array("f", needed=False),
-    "_layout_": Plain((str,), choices=LAYOUTS, needed=False),
-    "_draws_": Plain((dict,), needed=False),
-    "_points_row_": Array("p", kinds=WHOLE, below="n"),
-    "n_draws_": Plain((int, np.integer), least=0),
-    "bayes_point_error_": Array("m", finite=False),
-    "diagnostics_": Plain((dict,)),
-    "_whitener_": Array("*p", needed=False),
-    "_kappa_": Plain(NUMBER, least=0, finite=False),  # NaN where votes do not use it
-    "_gaussian_": Plain((dict,), needed=False),
-    "_label_proba_": Array("nc", finite=False, needed=False),
-    "_used_": Array("u", kinds=WHOLE, below="p"),
-    "dual_coef_": Array("ms"),
-    "support_": Array("s", kinds=WHOLE, below="n"),
-    "support_vectors_": Plain((np.ndarray, sp.csr_matrix, sp.csr_array)),
-    "_support_": Plain((dict,)),
-}
-OPTIONAL = {
-    "device_": Plain((str,), choices=("cpu", "cuda")),  # from schema 1 on, but not at once
-    "feature_names_in_": Array("f", kinds="O"),
-    "_chosen_noise_": Array("c"),
-    "log_evidence_": Plain(NUMBER),
-    "_label_": Array("n", kinds=WHOLE, below="c"),
-    "_mean_diagonal_": Plain(NUMBER),
-}
-ONION = {
-    "shells_": Plain((float, tuple)),
-    "_table_": Plain((dict,), needed=False),
-    "_link_points_": Plain((dict,)),
-    "counts_": Array("ae", kinds=WHOLE),
-    "log_volume_": Array("ae", finite=False),
-    "loo_errors_": Array("ae2", kinds="iuf", finite=False),
-    "edge_share_": Plain(NUMBER, finite=False),
-}
-OPTIONAL_ONION = OPTIONAL | {"centres_": Array("aep", finite=False)}
-
-# Entries of the dicts.
-SUPPORT = {
-    "squared_norm": Array("s", needed=False),
-    "scale": Array("s", needed=False),
-    "length": Array("s"),
-}
-GAUSSIAN = {"mean": Array("mp"), "reducer": Array("mpp"), "sign": Array("mp")}
-DRAWS = {
-    "coef": Plain((list,)),
-    "bayes_points": Array("mp"),
-    "angle_errors": Array("m", finite=False),
-    "mean_norms": Array("m", finite=False),
-    "used": Array("mp", kinds=TRUTH),
-    "n_draws": Plain((int, np.integer), least=0),
-    "n_chains": Plain((int, np.integer), least=1),
-    "finished": Plain((bool, np.bool_)),
-    "info": Plain((dict,)),
-}
-BALLS = {
-    "path": Array("bp"), "kicks": Array("bp"), "last": Array("bp"), "kick_centres": Array("mp"),
-    "kick_errors": Array("m", finite=False),
+_CLASSIFIER = {
+    "classes_": Array("c", "biufUO", readable=True), "feature_names_in_": Array("f", "O"),
+    "n_features_in_": Plain((int,), least=0, axis="f"),
 }  # fmt: skip
-DRAWS_OF = {
-    "perceptron": {
-        "sum_coef": Array("mp"), "sum_output": Array("mp"), "numbers": Array("d", kinds=WHOLE),
-        "violated": Array("dm", kinds=WHOLE), "finished": Array("d", kinds=TRUTH),
+_FITTED = _CLASSIFIER | {
+    "trained_": Part((Trained,)), "settings_": Part((Settings,)), "draws_": Part((Draws,)),
+    "support_": Array("s", "iu", below="n"), "support_vectors_": Array("s*", sparse=True),
+    "predictor_": Part((
+        predictors.BayesPointPredictor, predictors.SpanVotePredictor, predictors.VotePredictor,
+        predictors.GaussianPredictor,
+    )),
+}  # fmt: skip
+_PREDICTOR = {
+    "support": Part((predictors.SupportPoints,)), "bayes_points": Array("ms"),
+    "committee": FOLLOWS,  # the draws
+    "used": Array("s", "iu", below="p"), "log_weight": Array("c"), "softness": NOT_NEGATIVE,
+    "noise": Plain(NUMBER, least=0, most=0.5),
+}  # fmt: skip
+_VOTE = _PREDICTOR | {"whitener": Array("rs")}
+
+# Lengths stand before arrays that index by them.
+FIELDS: dict[type, dict[str, Any]] = {
+    BayesPointClassifier: _FITTED | {"device_": Plain((str,), choices=("cpu", "cuda"))},
+    OnionClassifier: _FITTED | {
+        "table_": Part((Shells,)), "shells_": Plain((float, tuple)),
+        "edge_share_": Plain(NUMBER, finite=False),
     },
-    "billiard": BALLS,
-    "gibbs": BALLS,
-    "ep": {"sites": Array("m2p", finite=False)},
-    "onion": {},
+    RejectingClassifier: _CLASSIFIER | {
+        "threshold_": Plain(NUMBER, finite=False), "coverage_": Plain(NUMBER),
+        "risk_bound_": Plain(NUMBER),
+    },
+    Trained: {
+        "n_samples": Plain((int,), least=1, axis="n"), "row": Array("p", "iu", below="n"),
+        "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
+        "label_proba": Array("nc", finite=False, needed=False),
+        "label": Array("n", "iu", below="c", needed=False),
+    },
+    Settings: {
+        "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
+        "decision": Plain((str,), choices=DECISIONS), "gamma": NOT_NEGATIVE, "bias": NOT_NEGATIVE,
+        "softness": NOT_NEGATIVE, "class_noise": Array("c", readable=True),
+        "log_evidence": Plain(NUMBER, needed=False),
+    },
+    Draws: {
+        "coef": [Array("dq", sparse=True)], "bayes_points": Array("mq"),
+        "angle_errors": Array("m", finite=False), "mean_norms": Array("m", finite=False),
+        "used": Array("mq", "b"), "n_draws": Plain(COUNT, least=0, axis="d"),
+        "n_chains": Plain(COUNT, least=1), "finished": Plain(TRUTH), "info": Plain((dict,)),
+        "centres": {str: (Array("mq"), Array("m", finite=False))},
+        "resume": Part((PerceptronSums, BallPaths, HeldSites), needed=False),
+        "factor": Plain((type(None),)),
+    },
+    PerceptronSums: {
+        "sum_coef": Array("mp"), "sum_output": Array("mp"), "numbers": Array("d", "iu"),
+        "violated": Array("dm", "iu"), "finished": Array("d", "b"),
+    },
+    BallPaths: {"path": Array("bp"), "kicks": Array("bp"), "last": Array("bp")},
+    HeldSites: {"sites": Array("m2p", finite=False)},
+    predictors.BayesPointPredictor: _PREDICTOR | {"steepness": NOT_NEGATIVE},
+    predictors.SpanVotePredictor: _PREDICTOR,
+    predictors.VotePredictor: _VOTE,
+    predictors.GaussianPredictor: _VOTE | {
+        "mean": Array("ms"), "reducer": Array("mss"), "sign": Array("ms"),
+        "steepness": Plain(NUMBER, least=0, needed=False),
+    },
+    predictors.SupportPoints: {
+        "kernel": Part((Kernel,)), "points": Part((Points,)),
+        "columns": Array("s", "iu", below="n", needed=False),
+        "diagonal": Plain(NUMBER, needed=False),
+    },
+    Kernel: {
+        "name": Plain((str,), choices=KERNELS), "gamma": NOT_NEGATIVE, "coef0": NOT_NEGATIVE,
+        "degree": Plain(NUMBER, least=1, most=MAX_DEGREE), "bias": NOT_NEGATIVE,
+        "normalize": Plain(TRUTH), "layout": Plain((str,), choices=LAYOUTS, needed=False),
+        "center": Array("f", needed=False),
+    },
+    Points: {
+        "X": FOLLOWS,  # support_vectors_, laid out by the kernel
+        "squared_norm": Array("s", needed=False), "scale": Array("s", needed=False),
+        "length": Array("s"),
+    },
+    Shells: {
+        "counts": Array("ae", "iu"), "log_volume": Array("ae", finite=False),
+        "means": Array("aep", needed=False), "products": Array("gg"),
+        "loo_weights": Array("aep"), "loo_sums": Array("aep"), "y": Array("p"),
+        "label": Array("p", "iu", below="c"), "weight": Array("p"), "length": Array("p"),
+    },
 }  # fmt: skip
-TABLE = {
-    "y": Array("p"), "means": Array("aep"), "products": Array("**"),
-    "counts": Array("ae", kinds=WHOLE), "log_volume": Array("ae", finite=False),
-    "loo_weights": Array("aep"), "loo_sums": Array("aep"),
-}  # fmt: skip
-LINK_POINTS = {"label": Array("p", kinds=WHOLE, below="c"), "weight": Array("p"),
-               "length": Array("p")}  # fmt: skip
-
-REJECTING = {
-    "classes_": Array("c", kinds="biufUO"),
-    "threshold_": Plain(NUMBER, finite=False),
-    "coverage_": Plain(NUMBER),
-    "risk_bound_": Plain(NUMBER),
-}
-OPTIONAL_REJECTING = {
-    "n_features_in_": Plain((int,), least=0),
-    "feature_names_in_": Array("f", kinds="O"),
-}

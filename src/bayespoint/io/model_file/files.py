@@ -6,10 +6,10 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +19,7 @@ from bayespoint.io.model_file.estimators import decode_classifier, encode_classi
 from bayespoint.io.model_file.layout import JSON_NAME, check_sizes
 from bayespoint.io.model_file.reading import Reader
 from bayespoint.io.model_file.writing import Writer, strict_json
-from bayespoint.io.tables import printable
+from bayespoint.io.tables import PathName, printable
 
 FORMAT = "bayespoint model"
 SCHEMA = 1
@@ -58,11 +58,14 @@ class Model(NamedTuple):
     """
 
     classifier: Any
-    encoder: Any
-    about: dict
+    encoder: TableEncoder | None
+    about: dict[str, Any]
 
 
-def save(path, classifier, *, encoder=None, about=None):
+def save(
+    path: PathName, classifier: Any, *, encoder: TableEncoder | None = None,
+    about: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Write a fitted classifier to a file, all of it or nothing.
 
     The file holds training rows: those with a coefficient, for votes all of them. It replaces one
@@ -118,7 +121,9 @@ def save(path, classifier, *, encoder=None, about=None):
                 break
 
 
-def _write(stream, classifier, encoder, about, deflate):
+def _write(
+    stream: IO[bytes], classifier: Any, encoder: Any, about: dict[str, Any], deflate: bool
+) -> bool:
     """Write a file, and say whether it keeps to the caps of reading."""
     with Writer(stream, deflate=deflate) as writer:
         node = encode_classifier(classifier, writer)
@@ -137,17 +142,17 @@ def _write(stream, classifier, encoder, about, deflate):
     return True
 
 
-def _version():
+def _version() -> str:
     return sys.modules["bayespoint"].__version__  # importing it would import rooms above this one
 
 
-def _check_features(classifier, encoder):
+def _check_features(classifier: Any, encoder: TableEncoder) -> None:
     n_made, n_taken = len(encoder.feature_names_), classifier.n_features_in_
     if n_made != n_taken:
         raise ModelFileError(f"encoder makes {n_made} features; the classifier takes {n_taken}.")
 
 
-def load(path):
+def load(path: PathName) -> Model:
     """Read a model file. Nothing in it is run, and every value is checked.
 
     Parameters
@@ -184,7 +189,7 @@ def load(path):
         return Model(classifier, encoder, document["about"])
 
 
-def describe(path):
+def describe(path: PathName) -> dict[str, Any]:
     """Say what a model file holds, without reading its arrays.
 
     Parameters
@@ -220,14 +225,13 @@ def describe(path):
     from bayespoint.io.model_file.description import described
 
     with _opened(path) as reader:
-        schema = reader.document.get("schema")
-        return described(_current(reader.document), schema, reader)
+        return described(_current(reader.document), reader.document["schema"], reader)
 
 
 # ---------------------------------------------------------------------- steps
 
 
-def _current(document):
+def _current(document: dict[str, Any]) -> dict[str, Any]:
     """Bring the document of any version to the current one."""
     if document.get("format") != FORMAT:
         raise ModelFileError(f"not a bayespoint model file: {JSON_NAME} is something else's.")
@@ -250,7 +254,7 @@ def _current(document):
 
 
 @contextmanager
-def _opened(path):
+def _opened(path: PathName) -> Iterator[Reader]:
     """Open a file, and turn whatever goes wrong with it into one error of one line."""
     name = _shown_path(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
@@ -272,7 +276,7 @@ def _opened(path):
         ) from error
 
 
-def _shown_path(path):
+def _shown_path(path: PathName) -> str:
     """Path for messages, safe to print; a long name is cut as it is everywhere."""
     path = Path(os.fsdecode(path))
     name = printable(path.name)
@@ -280,7 +284,7 @@ def _shown_path(path):
 
 
 @contextmanager
-def replacing(target):
+def replacing(target: Path) -> Iterator[IO[bytes]]:
     """Give a new file beside the target; it takes the target's place once it is on disk.
 
     A file that is there keeps its rights. What is there and no plain file, such as a folder, a pipe
@@ -290,7 +294,8 @@ def replacing(target):
     start = target.name.encode("utf-8", "ignore")[:KEPT_NAME].decode("utf-8", "ignore")
     temporary = target.with_name(f".{start}.{secrets.token_hex(8)}.tmp")
 
-    def opener(name, flags):  # from the start for no one who may not read the file it replaces
+    # From the start for no one who may not read the file it replaces.
+    def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o666 if mode is None else mode)
 
     try:
@@ -309,7 +314,7 @@ def replacing(target):
     _sync_folder(target.parent)
 
 
-def _mode_of(target):
+def _mode_of(target: Path) -> int | None:
     """Rights of the file at a path, or None where there is none; refuse what is not a file."""
     try:
         mode = os.stat(target).st_mode
@@ -321,7 +326,7 @@ def _mode_of(target):
     return mode & 0o777
 
 
-def _sync_folder(folder):
+def _sync_folder(folder: Path) -> None:
     """Make a new name last; where folders cannot be opened or synchronised, the system does."""
     if os.name == "nt":
         return
@@ -336,7 +341,7 @@ def _sync_folder(folder):
             raise
 
 
-def _plain_json(name, value):
+def _plain_json(name: str, value: Any) -> dict[str, Any]:
     """Return a copy of a dict of plain JSON types; refuse others."""
     try:
         copy = json.loads(strict_json(value))

@@ -2,6 +2,7 @@
 
 import struct
 import zipfile
+from collections.abc import Sequence
 
 from bayespoint.io.model_file.errors import ModelFileError
 
@@ -44,10 +45,10 @@ DTYPES = (
 class Budget:
     """Counts the bytes that values in the JSON take once they are made, over the whole file."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._spent = 0
 
-    def spend(self, n_bytes):
+    def spend(self, n_bytes: int) -> None:
         """Refuse a value that takes more than is left, before it is made."""
         self._spent += n_bytes
         if self._spent > MAX_MADE_BYTES:
@@ -56,7 +57,7 @@ class Budget:
             )
 
 
-def npy_header(dtype, order, shape):
+def npy_header(dtype: str, order: str, shape: tuple[int, ...]) -> bytes:
     """Return the header of a ``.npy`` file of version 1.0, the same whatever NumPy's version."""
     fields = f"{{'descr': {dtype!r}, 'fortran_order': {order == 'F'}, 'shape': {shape!r}, }}"
     padding = " " * (-(10 + len(fields) + 1) % 64)
@@ -64,7 +65,7 @@ def npy_header(dtype, order, shape):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def check_sizes(members, file_size):
+def check_sizes(members: Sequence[zipfile.ZipInfo], file_size: int) -> None:
     """Refuse what would inflate to more than the caps."""
     total = sum(member.file_size for member in members)
     if total > MAX_BYTES:

@@ -13,9 +13,11 @@ import re
 import stat
 import struct
 import zipfile
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.io.model_file.errors import ModelFileError, shown
 from bayespoint.io.model_file.layout import (
     ARRAY_NAME,
@@ -36,11 +38,14 @@ _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL = struct.Struct("<4s5H3L2H")  # before each member
 
+# Dtype, order, shape and hash of an array.
+Record: TypeAlias = tuple[np.dtype, str, tuple[int, ...], str]
+
 
 class Reader:
     """Checks the directory of a file and reads its JSON; arrays when they are asked for."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: IO[bytes]) -> None:
         self.size = stream.seek(0, 2)
         self.budget = Budget()
         n_members, directory = _end_of(stream, self.size)
@@ -54,9 +59,9 @@ class Reader:
         self.document = self._json()
         self.records = self.document.pop("arrays", None)
         self._check_records()
-        self._arrays: dict = {}
+        self._arrays: dict[int, Array] = {}
 
-    def _json(self):
+    def _json(self) -> dict[str, Any]:
         size = self._zip.getinfo(JSON_NAME).file_size
         with self._open(JSON_NAME) as member:
             text = member.read(size + 1)
@@ -73,13 +78,13 @@ class Reader:
             raise ModelFileError(f"{JSON_NAME} is not a JSON object.")
         return document
 
-    def _open(self, name):
+    def _open(self, name: str) -> IO[bytes]:
         """Open a member to read one byte more than announced, so that a longer one is seen."""
         info = copy.copy(self._zip.getinfo(name))
         info.file_size += 1
         return self._zip.open(info)
 
-    def _check_records(self):
+    def _check_records(self) -> None:
         names = {member.filename: member.file_size for member in self.members}
         if not isinstance(self.records, list) or len(self.records) != len(names) - 1:
             raise ModelFileError(f"{JSON_NAME} does not describe each of the arrays in the file.")
@@ -92,11 +97,11 @@ class Reader:
                     f"{name} has {names.get(name)} bytes; its dtype and shape need {needed}."
                 )
 
-    def record(self, name):
+    def record(self, name: str) -> Record:
         """Return dtype, order, shape and hash of a member."""
         return self.records[int(re.sub("[^0-9]", "", name))]
 
-    def array(self, number):
+    def array(self, number: Any) -> Array:
         """Return an array, read and checked when it is asked for the first time."""
         if type(number) is not int or not 0 <= number < len(self.records):
             raise ModelFileError(f"there is no array {shown(number)}.")
@@ -104,7 +109,7 @@ class Reader:
             self._arrays[number] = self._read(number)
         return self._arrays[number]
 
-    def _read(self, number):
+    def _read(self, number: int) -> Array:
         name, (dtype, order, shape, digest) = ARRAY_NAME.format(number), self.records[number]
         header = npy_header(dtype.str, order, shape)
         array = np.empty(shape[::-1] if order == "F" else shape, dtype)
@@ -130,14 +135,14 @@ class Reader:
         array = array.astype(dtype.newbyteorder("="), copy=False)
         return array.T if order == "F" else array
 
-    def finish(self):
+    def finish(self) -> None:
         """Refuse arrays that nothing refers to."""
         unused = [k for k in range(len(self.records)) if k not in self._arrays]
         if unused:
             raise ModelFileError(f"{ARRAY_NAME.format(unused[0])} belongs to nothing.")
 
 
-def _end_of(stream, size):
+def _end_of(stream: IO[bytes], size: int) -> tuple[int, int]:
     """Read the end of the directory: number of members, and where the directory begins."""
     not_ours = ModelFileError(
         "not a bayespoint model file, or cut short: the end of its directory is missing."
@@ -164,7 +169,7 @@ def _end_of(stream, size):
     return count, start
 
 
-def _check_members(members):
+def _check_members(members: list[zipfile.ZipInfo]) -> None:
     names = [member.filename for member in members]
     if JSON_NAME not in names:
         raise ModelFileError(f"not a bayespoint model file: {JSON_NAME} is missing.")
@@ -181,7 +186,7 @@ def _check_members(members):
             raise ModelFileError(f"member {member.filename} is not a plain file.")
 
 
-def _check_places(stream, members, directory):
+def _check_places(stream: IO[bytes], members: list[zipfile.ZipInfo], directory: int) -> None:
     """Members must fill the file one after the other up to the directory: none overlap."""
     place = 0
     for member in sorted(members, key=lambda member: member.header_offset):
@@ -195,7 +200,7 @@ def _check_places(stream, members, directory):
         raise ModelFileError("members overlap the directory of the file, or leave a gap.")
 
 
-def _checked_record(name, record):
+def _checked_record(name: str, record: Any) -> Record:
     if not isinstance(record, dict) or record.keys() != {"dtype", "order", "shape", "sha256"}:
         raise ModelFileError(f"{JSON_NAME} does not give dtype, order, shape and sha256 of {name}.")
     dtype, order, shape, digest = (record[key] for key in ("dtype", "order", "shape", "sha256"))
@@ -211,18 +216,18 @@ def _checked_record(name, record):
     return np.dtype(dtype), order, tuple(shape), digest
 
 
-def _refuse_constant(text):
+def _refuse_constant(text: str) -> None:
     raise ModelFileError(f"{JSON_NAME} holds {text}, which is not JSON.")
 
 
-def _finite(text):
+def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ModelFileError(f"{JSON_NAME} holds {shown(text)}, too large for a number.")
     return value
 
 
-def _unique_keys(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ModelFileError(f"{JSON_NAME} has an object with the same key twice.")

@@ -4,237 +4,172 @@ Before a model is saved, and after it is loaded. Prediction indexes arrays by ea
 some to compiled loops, so that shapes must agree and indices lie in range.
 """
 
-import sys
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from bayespoint.estimators import predictors
+from bayespoint.estimators.base import Trained
 from bayespoint.estimators.classifier import DRAW_SETTINGS, SAME_DATA
-from bayespoint.estimators.settling import VOTING
-from bayespoint.io.model_file.errors import ModelFileError, shown
-from bayespoint.io.model_file.fields import (
-    DRAWS,
-    DRAWS_OF,
-    FITTED,
-    GAUSSIAN,
-    LINK_POINTS,
-    NUMBER,
-    ONION,
-    OPTIONAL,
-    OPTIONAL_ONION,
-    OPTIONAL_REJECTING,
-    REJECTING,
-    SUPPORT,
-    TABLE,
-    Array,
-)
-from bayespoint.io.model_file.tree import check_csr
+from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.estimators.settings import Settings
+from bayespoint.estimators.shells import Shells
+from bayespoint.inference.billiard.method import BallPaths
+from bayespoint.inference.draws import Draws
+from bayespoint.inference.ep.method import HeldSites
+from bayespoint.inference.perceptron.ensemble import PerceptronSums
+from bayespoint.io.model_file.checks import check_fields, refuse_if
+from bayespoint.io.model_file.errors import shown
 
-KERNELS_OF_PRODUCTS = ("linear", "poly", "rbf")
+PREDICTORS = {
+    "bayes_point": predictors.BayesPointPredictor, "span_vote": predictors.SpanVotePredictor,
+    "vote": predictors.VotePredictor, "calibrated": predictors.GaussianPredictor,
+}  # fmt: skip
+RESUMES = {
+    "perceptron": PerceptronSums, "billiard": BallPaths, "gibbs": BallPaths, "ep": HeldSites,
+    "onion": type(None),
+}  # fmt: skip
 
 
-def check_fitted(state, kernel, *, onion=False):
+def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     """Refuse the fitted attributes of a classifier unless all of them fit together.
 
     Parameters
     ----------
-    state : dict
-        Attributes, without ``_support_["X"]``, which follows from the others.
+    state : mapping of str to object
+        Attributes; what follows from the others (see `fields`) may be None.
+    kind : type
+        Class of the classifier.
     kernel : str
-    onion : bool, default=False
-        Whether they are an `OnionClassifier`'s.
+        Its parameter.
     """
-    needed, optional = (FITTED | ONION, OPTIONAL_ONION) if onion else (FITTED, OPTIONAL)
-    check_names(state, needed, optional)
-    sizes = _sizes(state, onion)
-    _check_all("", state, needed | optional, sizes)
-    _check_dict("_support_", state["_support_"], SUPPORT, sizes)
-    for name, entries in (("_gaussian_", GAUSSIAN), ("_table_", TABLE)):
-        if state.get(name) is not None:
-            _check_dict(name, state[name], entries, sizes)
+    sizes = {"2": 2}
+    check_fields(state, kind, sizes)
+    settings, draws, trained = state["settings_"], state["draws_"], state["trained_"]
+    predictor, onion = state["predictor_"], kind is OnionClassifier
+    _check_classes(state["classes_"].tolist(), settings, sizes)
+    refuse_if(sizes["p"] < 2 or not sizes["s"], "there are no points to decide by.")
+    where = trained.row[predictor.used]
+    agree = np.array_equal(state["support_"], where)
+    refuse_if(not agree, "support_ is not where trained_.row and predictor_.used say.")
+    agree = (settings.inference == "onion") == onion
+    refuse_if(not agree, f"settings_.inference is {settings.inference!r} for {kind.__name__}.")
+    _check_trained(trained, onion)
+    _check_support(predictor.support, state, kernel, sizes)
+    _check_decision(predictor, settings, draws, sizes)
+    _check_draws(draws, settings.inference, sizes)
     if onion:
-        _check_dict("_link_points_", state["_link_points_"], LINK_POINTS, sizes)
-    _check_labels(state)
-    if state["_settings_"].keys() != {*DRAW_SETTINGS, "label_noise", SAME_DATA}:
-        raise ModelFileError(f"_settings_ are not those of draws: {shown(state['_settings_'])}.")
-    _check_points(state, kernel, sizes)
-    _check_decision(state, sizes)
-    if state["_draws_"] is not None:
-        _check_draws(state, sizes)
+        _check_shells(state["table_"], state["shells_"], sizes)
 
 
-def check_rejecting(state, inner):
+def check_rejecting(state: Mapping[str, Any], inner: Mapping[str, Any]) -> None:
     """Refuse the fitted attributes of a `RejectingClassifier` around a classifier's."""
-    check_names(state, REJECTING, OPTIONAL_REJECTING)
-    sizes = {"c": len(inner["classes_"]), "f": inner["n_features_in_"]}
-    _check_all("", state, REJECTING | OPTIONAL_REJECTING, sizes)
+    check_fields(state, RejectingClassifier, {})
     for name in ("classes_", "n_features_in_"):
-        if name in state and not np.array_equal(state[name], inner[name]):
-            raise ModelFileError(f"{name} is not that of the classifier inside.")
+        agree = np.array_equal(state[name], inner[name])
+        refuse_if(not agree, f"{name} is not that of the classifier inside.")
 
 
-def check_names(state, needed, optional):
-    """Refuse missing and unknown names."""
-    missing = [name for name in needed if name not in state]
-    if missing:
-        raise ModelFileError(f"{missing[0]} is missing.")
-    unknown = [name for name in state if name not in needed and name not in optional]
-    if unknown:
-        raise ModelFileError(
-            f"attribute {shown(unknown[0])} is not one that fit sets, and has no place in a model "
-            f"file: delete it, or give it as about=."
-        )
+def _check_classes(classes: list[Any], settings: Settings, sizes: dict[str, int]) -> None:
+    n_classes, rates = sizes["c"], settings.class_noise
+    refuse_if(n_classes < 2, f"classes_ has {n_classes} label(s); a classifier has two or more.")
+    refuse_if(len(set(classes)) < n_classes, "classes_ has a label twice.")
+    n_machines = n_classes if n_classes > 2 else 1
+    refuse_if(sizes["m"] != n_machines, f"{sizes['m']} machines for {n_classes} classes.")
+    outside = np.any((rates < 0) | (rates >= 0.5))
+    refuse_if(outside, "settings_.class_noise has rates outside [0, 0.5).")
 
 
-def _sizes(state, onion):
-    """Lengths of the axes, by their letters."""
-    for name in ("classes_", "_points_row_", "support_", "_used_", *(["counts_"] if onion else ())):
-        if not isinstance(state[name], np.ndarray) or state[name].ndim != 1 + (name == "counts_"):
-            raise ModelFileError(f"{name} is not an array of the right shape.")
-    n_classes = len(state["classes_"])
-    if n_classes < 2:
-        raise ModelFileError(f"classes_ has {n_classes} label(s); a classifier has two or more.")
-    if len(state["_points_row_"]) < 2 or not len(state["support_"]):
-        raise ModelFileError("there are no points to decide by.")
-    sizes = {
-        "f": state["n_features_in_"], "n": state["_n_samples_"], "c": n_classes,
-        "m": n_classes if n_classes > 2 else 1, "p": len(state["_points_row_"]),
-        "s": len(state["support_"]), "u": len(state["_used_"]), "d": state["n_draws_"], "2": 2,
-    }  # fmt: skip
-    draws = state["_draws_"]
-    chains = draws.get("n_chains") if isinstance(draws, dict) else None
-    sizes["b"] = sizes["m"] * chains if isinstance(chains, int | np.integer) else 0
-    if onion:
-        sizes["a"], sizes["e"] = state["counts_"].shape
-    return sizes
+def _check_trained(trained: Trained, onion: bool) -> None:
+    names, found = {*DRAW_SETTINGS, "label_noise", SAME_DATA}, trained.drawn_with
+    agree = found.keys() == (set() if onion else names)
+    arrays = any(isinstance(v, np.ndarray) or sp.issparse(v) for v in found.values())
+    refuse_if(not agree or arrays, f"trained_.drawn_with is not that of draws: {shown(found)}.")
+    alone = (trained.label_proba is None) != (trained.label is None)
+    refuse_if(alone, "trained_ has one of label_proba and label only.")
 
 
-def _check_dict(name, state, entries, sizes, optional=()):
-    if not isinstance(state, dict):
-        raise ModelFileError(f"{name} is {shown(state)}.")
-    missing = [key for key in entries if key not in state]
-    unknown = [key for key in state if key not in entries and key not in optional]
-    if missing or unknown:
-        raise ModelFileError(f"{name} lacks {shown(missing)} or has unknown {shown(unknown)}.")
-    _check_all(f"{name}.", state, entries, sizes)
-
-
-def _check_all(prefix, state, entries, sizes):
-    for name, entry in entries.items():
-        if name not in state or (state[name] is None and not entry.needed):
-            continue
-        check = _check_array if isinstance(entry, Array) else _check_plain
-        check(prefix + name, state[name], entry, sizes)
-
-
-def _check_array(name, value, entry, sizes):
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in entry.kinds:
-        found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-        raise ModelFileError(f"{name} is of {found}; it must be an array of kind {entry.kinds!r}.")
-    wanted = tuple(None if axis == "*" else sizes[axis] for axis in entry.axes)
-    pairs = zip(value.shape, wanted, strict=False)
-    if value.ndim != len(wanted) or any(w is not None and n != w for n, w in pairs):
-        raise ModelFileError(f"{name} has shape {value.shape}; it must be {wanted}.")
-    if entry.finite and value.dtype.kind == "f" and not np.all(np.isfinite(value)):
-        raise ModelFileError(f"{name} has values that are not finite.")
-    if entry.below and value.size:
-        low, high = int(value.min()), int(value.max())
-        if low < 0 or high >= sizes[entry.below]:
-            raise ModelFileError(
-                f"{name} goes from {low} to {high}; it must stay in [0, {sizes[entry.below]})."
-            )
-
-
-def _check_plain(name, value, entry, sizes):  # noqa: ARG001
-    is_number = isinstance(value, NUMBER) and entry.types != (bool, np.bool_)
-    if not isinstance(value, entry.types) or (is_number and isinstance(value, bool)):
-        raise ModelFileError(f"{name} is {shown(value)}, of type {type(value).__name__}.")
-    if entry.choices and value not in entry.choices:
-        raise ModelFileError(f"{name} is {shown(value)}; it must be one of {entry.choices}.")
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise ModelFileError(f"{name} is {shown(value)}, too large for a number.")
-    if is_number and entry.finite and not np.isfinite(value):
-        raise ModelFileError(f"{name} is {value}; it must be finite.")
-    if is_number and entry.least is not None and value < entry.least:
-        raise ModelFileError(f"{name} is {value}; it must be at least {entry.least}.")
-    if is_number and entry.below is not None and value >= entry.below:
-        raise ModelFileError(f"{name} is {value}; it must be below {entry.below}.")
-
-
-def _check_labels(state):
-    classes, noise = state["classes_"].tolist(), state["label_noise_"]
-    if len(set(classes)) < len(classes):
-        raise ModelFileError("classes_ has a label twice.")
-    if isinstance(noise, np.ndarray):
-        _check_array("label_noise_", noise, Array("c"), {"c": len(classes)})
-    rates = state["_class_noise_"]
-    if np.any((rates < 0) | (rates >= 0.5)):
-        raise ModelFileError("_class_noise_ has rates outside [0, 0.5).")
-
-
-def _check_points(state, kernel, sizes):
+def _check_support(
+    support: predictors.SupportPoints, state: Mapping[str, Any], kernel: str, sizes: dict[str, int]
+) -> None:
     """Check that support points suit kernel and layout."""
-    X, layout = state["support_vectors_"], state["_layout_"]
-    if kernel == "precomputed":
-        columns = 0
-        if "_mean_diagonal_" not in state or sizes["f"] != sizes["n"]:
-            raise ModelFileError("a Gram matrix was given to fit, and its size or diagonal lacks.")
-    else:
-        columns = sizes["f"]
-    if X.shape != (sizes["s"], columns) or X.dtype not in (np.float32, np.float64):
-        raise ModelFileError(
-            f"support_vectors_ has shape {X.shape} and dtype {X.dtype}; it must be "
-            f"{(sizes['s'], columns)} of floats."
-        )
-    values = X.data if sp.issparse(X) else X
-    if sp.issparse(X):
-        check_csr(X.shape, X.data, X.indices, X.indptr)
-        if not X.has_canonical_format:
-            raise ModelFileError("support_vectors_ has the same entry twice, or out of order.")
-    if not np.all(np.isfinite(values)):
-        raise ModelFileError("support_vectors_ has values that are not finite.")
-    if (kernel in KERNELS_OF_PRODUCTS) != (layout is not None):
-        raise ModelFileError(f"_layout_ is {shown(layout)} for the kernel {shown(kernel)}.")
-    dense_rbf = kernel == "rbf" and layout.startswith("dense")
-    if dense_rbf != (state["_center_"] is not None):
-        raise ModelFileError("_center_ must be there for dense points of the kernel 'rbf' only.")
-    if layout is not None and layout.startswith("dense") and sp.issparse(X):
-        raise ModelFileError("support_vectors_ is sparse, and its layout is dense.")
-    if (state["_support_"]["squared_norm"] is not None) != (layout is not None):
-        raise ModelFileError("_support_.squared_norm does not suit the kernel.")
+    own, points, X = support.kernel, support.points, state["support_vectors_"]
+    given, where = own.name == "precomputed", "predictor_.support"
+    refuse_if(given != (kernel == "precomputed"), f"kernel={kernel!r}, but fitted {own.name!r}.")
+    columns, diagonal = support.columns, support.diagonal
+    agree = (columns is not None) == given and (diagonal is not None) == given
+    refuse_if(not agree, f"{where}.columns and diagonal must be there for Gram matrices only.")
+    moved = columns is not None and not np.array_equal(columns, state["support_"])
+    refuse_if(moved, f"{where}.columns are not support_.")
+    refuse_if(given and sizes["f"] != sizes["n"], "a Gram matrix was given, but not its size.")
+    shape = sizes["s"], 0 if given else sizes["f"]
+    refuse_if(X.shape != shape, f"support_vectors_ has shape {X.shape}; it must be {shape}.")
+    sparse, layout = sp.issparse(X), own.layout
+    repeated = sparse and not X.has_canonical_format
+    refuse_if(repeated, "support_vectors_ has the same entry twice, or out of order.")
+    refuse_if(own.degree != int(own.degree), f"{where}.kernel.degree is {own.degree}.")
+    agree = own.uses_products == (layout is not None)
+    refuse_if(not agree, f"{where}.kernel.layout is {shown(layout)} for {own.name!r}.")
+    dense = layout is not None and layout.startswith("dense")
+    agree = (own.name == "rbf" and dense) == (own.center is not None)
+    refuse_if(not agree, f"{where}.kernel.center must be there for dense points of 'rbf' only.")
+    refuse_if(dense and sparse, "support_vectors_ is sparse, and its layout is dense.")
+    agree = (points.squared_norm is not None) == own.uses_products
+    refuse_if(not agree, f"{where}.points.squared_norm does not suit the kernel.")
+    agree = (points.scale is not None) == own.normalize
+    refuse_if(not agree, f"{where}.points.scale does not suit the kernel.")
 
 
-def _check_decision(state, sizes):
-    decision, draws = state["_decision_"], state["_draws_"]
-    if draws is None and decision != "bayes_point":
-        raise ModelFileError(f"decision {decision!r} needs draws, and there are none.")
-    if draws is not None and sizes["u"] != sizes["s"]:
-        raise ModelFileError(f"{sizes['u']} points have coefficients, {sizes['s']} support.")
-    if decision in VOTING and (state["_whitener_"] is None or sizes["s"] != sizes["p"]):
-        raise ModelFileError(f"decision {decision!r} needs all points and their whitener.")
-    if decision == "calibrated" and state["_gaussian_"] is None:
-        raise ModelFileError("decision 'calibrated' needs a Gaussian posterior.")
-    kappa, unused = state["_kappa_"], decision in ("vote", "span_vote")
-    if not np.isfinite(kappa) and not (unused and np.isnan(kappa)):
-        raise ModelFileError(f"_kappa_ is {kappa}; decision {decision!r} needs a finite one.")
-    if state["_label_proba_"] is not None and "_label_" not in state:
-        raise ModelFileError("_label_proba_ is there without the labels, _label_.")
+def _check_decision(
+    predictor: predictors.Predictor, settings: Settings, draws: Draws, sizes: dict[str, int]
+) -> None:
+    decision, method = settings.decision, settings.inference
+    kind, calibrated = type(predictor), decision == "calibrated"
+    closed_form = calibrated or (decision == "vote" and method == "ep")
+    agree = kind is PREDICTORS["calibrated" if closed_form else decision]
+    agree &= method == "ep" or not calibrated
+    refuse_if(not agree, f"predictor_ is a {kind.__name__} for {decision!r} by {method!r}.")
+    lacks = decision != "bayes_point" and not draws.coef
+    refuse_if(lacks, f"decision {decision!r} needs draws, and there are none.")
+    all_points = np.array_equal(predictor.used, np.arange(sizes["p"]))
+    votes = isinstance(predictor, predictors.VotePredictor)
+    refuse_if(votes and not all_points, f"decision {decision!r} needs all points in order.")
+    if isinstance(predictor, predictors.GaussianPredictor):
+        agree = (predictor.steepness is not None) == calibrated
+        refuse_if(not agree, f"predictor_.steepness is {predictor.steepness} for {decision!r}.")
 
 
-def _check_draws(state, sizes):
-    draws, method = state["_draws_"], state["inference_"]
-    _check_dict("_draws_", draws, DRAWS | DRAWS_OF[method], sizes)
-    n_draws, n_machines = sizes["d"], sizes["m"]
-    if draws["n_draws"] != n_draws or n_draws < 1 or n_draws % draws["n_chains"]:
-        raise ModelFileError(f"{draws['n_draws']} draws do not make n_draws_={n_draws}.")
-    if len(draws["coef"]) != n_machines:
-        raise ModelFileError(f"draws of {len(draws['coef'])} machines, not of {n_machines}.")
-    for number, coef in enumerate(draws["coef"]):
-        name = f"_draws_.coef[{number}]"
-        if sp.issparse(coef):
-            check_csr((n_draws, sizes["p"]), coef.data, coef.indices, coef.indptr)
-            _check_array(f"{name}.data", coef.data, Array("*"), sizes)
-            if coef.shape != (n_draws, sizes["p"]):
-                raise ModelFileError(f"{name} has shape {coef.shape}.")
-        else:
-            _check_array(name, coef, Array("dp"), sizes)
+def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
+    n_machines, n_draws, n_chains = sizes["m"], draws.n_draws, draws.n_chains
+    for name, value in draws.info.items():  # one entry of each machine
+        short = isinstance(value, np.ndarray) and (not value.ndim or len(value) < n_machines)
+        refuse_if(short, f"draws_.info[{shown(name)}] has too few entries.")
+    wanted, n_points = RESUMES[method], sizes["p"]
+    if not draws.coef:
+        wanted, n_points, n_machines = type(None), 0, 0
+        refuse_if(draws.centres, "draws_.centres are there without draws.")
+    found = len(draws.coef), sizes["q"]
+    refuse_if(
+        found != (n_machines, n_points),
+        f"draws of {found} machines and points, not of {(n_machines, n_points)}.",
+    )
+    resume = type(draws.resume)
+    refuse_if(resume is not wanted, f"draws_.resume is a {resume.__name__} for {method!r}.")
+    uneven = draws.coef and (n_draws < 1 or n_draws % n_chains)
+    refuse_if(uneven, f"draws_.n_draws is {n_draws}, of {n_chains} chains.")
+    n_balls = n_machines * n_chains
+    refuse_if(sizes.get("b", n_balls) != n_balls, f"{sizes.get('b')} balls, not {n_balls}.")
+
+
+def _check_shells(table: Shells, shells: Any, sizes: dict[str, int]) -> None:
+    n_shells = sizes["a"] * sizes["e"]
+    refuse_if(sizes["g"] != n_shells, f"table_.products is of {sizes['g']} shells, not {n_shells}.")
+    part = table.means is not None and sizes["s"] != sizes["p"]
+    refuse_if(part, "table_.means are there, and not all points support.")
+    if isinstance(shells, tuple):
+        whole = len(shells) == 2 and all(type(n) is int and n >= 0 for n in shells)
+        inside = whole and shells[0] < sizes["a"] and shells[1] < sizes["e"]
+        refuse_if(not inside, f"shells_ is {shown(shells)}, none of the table.")

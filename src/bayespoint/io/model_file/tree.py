@@ -18,13 +18,17 @@ a list. Anything else is an object with one key, its kind:
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from bayespoint._support.types import Array, Matrix
 from bayespoint.io.model_file.errors import ModelFileError, shown
 from bayespoint.io.model_file.layout import DTYPES, MAX_BYTES
+from bayespoint.io.model_file.reading import Reader
+from bayespoint.io.model_file.writing import Writer
 
 # Deepest true one: a list in a dict of diagnostics of draws.
 MAX_DEPTH = 12
@@ -43,7 +47,7 @@ TWISTER_WORDS = 624
 NODE_BYTES, CSR_BYTES, RANDOM_BYTES = 128, 1024, 4096
 
 
-def encode(value, writer, where):
+def encode(value: Any, writer: Writer, where: str) -> Any:
     """Turn a value into JSON.
 
     Parameters
@@ -88,7 +92,7 @@ def encode(value, writer, where):
     )
 
 
-def _twister(random):
+def _twister(random: np.random.RandomState) -> tuple[Any, ...]:
     """State of a Mersenne twister; nothing for other generators."""
     state: Any = random.get_state(legacy=False)
     if state["bit_generator"] != "MT19937":
@@ -97,13 +101,13 @@ def _twister(random):
     return inner["key"], inner["pos"], state["has_gauss"], state["gauss"]
 
 
-def _kind_of(value):
+def _kind_of(value: Any) -> str:
     if callable(value):
         return f"a function or class ({shown(getattr(value, '__name__', type(value).__name__))})"
     return f"a value of type {shown(type(value).__name__)}"
 
 
-def _encode_dict(value, writer, where):
+def _encode_dict(value: dict[Any, Any], writer: Writer, where: str) -> dict[str, Any]:
     if all(type(key) is str for key in value):
         return {"dict": {key: encode(v, writer, f"{where}[{key!r}]") for key, v in value.items()}}
     pairs = [
@@ -113,7 +117,7 @@ def _encode_dict(value, writer, where):
     return {"pairs": pairs}
 
 
-def encode_labels(array, writer, where):
+def encode_labels(array: Array, writer: Writer, where: str) -> dict[str, Any]:
     """Turn an array of labels or texts into JSON that people can read."""
     if array.dtype.kind == "O":
         odd = next((v for v in array.ravel() if type(v) not in LABEL_TYPES), None)
@@ -135,7 +139,7 @@ def encode_labels(array, writer, where):
 # ---------------------------------------------------------------------- back
 
 
-def decode(node, reader, depth=0):
+def decode(node: Any, reader: Reader, depth: int = 0) -> Any:
     """Turn JSON back into a value; ``reader`` gives the array of a number."""
     if depth > MAX_DEPTH:
         raise ModelFileError("its values are nested too deep.")
@@ -152,13 +156,13 @@ def decode(node, reader, depth=0):
     return _DECODERS[kind](content, reader, depth)
 
 
-def _decode_dict(content, reader, depth):
+def _decode_dict(content: Any, reader: Reader, depth: int) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelFileError(f"a dict is {shown(content)}.")
     return {key: decode(value, reader, depth + 1) for key, value in content.items()}
 
 
-def _decode_pairs(content, reader, depth):
+def _decode_pairs(content: Any, reader: Reader, depth: int) -> dict[Any, Any]:
     found = {}
     for pair in _list_of(content, "pairs"):
         key, value = (decode(part, reader, depth + 1) for part in _list_of(pair, "a pair", 2))
@@ -168,17 +172,17 @@ def _decode_pairs(content, reader, depth):
     return found
 
 
-def _decode_tuple(content, reader, depth):
+def _decode_tuple(content: Any, reader: Reader, depth: int) -> tuple[Any, ...]:
     return tuple(decode(item, reader, depth + 1) for item in _list_of(content, "a tuple"))
 
 
-def _decode_float(content, reader, depth):  # noqa: ARG001
+def _decode_float(content: Any, reader: Reader, depth: int) -> float:  # noqa: ARG001
     if not isinstance(content, str) or content not in _CONSTANTS:
         raise ModelFileError(f"{shown(content)} is no float.")
     return _CONSTANTS[content]
 
 
-def _decode_scalar(content, reader, depth):
+def _decode_scalar(content: Any, reader: Reader, depth: int) -> Any:
     name, node = _list_of(content, "a scalar", 2)
     value = decode(node, reader, depth + 1)
     if type(value) not in LABEL_TYPES:
@@ -186,11 +190,11 @@ def _decode_scalar(content, reader, depth):
     return _filled(name, [value], reader)[0]
 
 
-def _decode_array(content, reader, depth):  # noqa: ARG001
+def _decode_array(content: Any, reader: Reader, depth: int) -> Array:  # noqa: ARG001
     return reader.array(content)
 
 
-def _decode_values(content, reader, depth):
+def _decode_values(content: Any, reader: Reader, depth: int) -> Array:
     name, shape, items = _list_of(content, "values", 3)
     _check_shape(shape)
     items = [decode(item, reader, depth + 2) for item in _list_of(items, "items")]
@@ -199,7 +203,7 @@ def _decode_values(content, reader, depth):
     return _filled(name, items, reader).reshape(shape)
 
 
-def _filled(name, items, reader):
+def _filled(name: Any, items: list[Any], reader: Reader) -> Array:
     """Array of a dtype from Python's values; refuse values that change by it."""
     if not isinstance(name, str) or not _LABEL_DTYPE.fullmatch(name):
         raise ModelFileError(f"{shown(name)} is not the type of labels or texts.")
@@ -216,7 +220,7 @@ def _filled(name, items, reader):
     return found
 
 
-def _decode_csr(content, reader, depth):  # noqa: ARG001
+def _decode_csr(content: Any, reader: Reader, depth: int) -> Matrix:  # noqa: ARG001
     reader.budget.spend(CSR_BYTES)
     name, shape, *parts = _list_of(content, "a sparse matrix", 5)
     kinds = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
@@ -228,7 +232,7 @@ def _decode_csr(content, reader, depth):  # noqa: ARG001
     return kinds[name]((data, indices, indptr), shape=tuple(shape), copy=False)
 
 
-def check_csr(shape, data, indices, indptr):
+def check_csr(shape: Sequence[int], data: Array, indices: Array, indptr: Array) -> None:
     """Refuse what is no CSR matrix in every entry: compiled loops trust it."""
     for part in (indices, indptr):
         if part.ndim != 1 or part.dtype not in (np.int32, np.int64):
@@ -244,7 +248,7 @@ def check_csr(shape, data, indices, indptr):
         raise ModelFileError(f"a sparse matrix of {shape[1]} columns has entries beyond them.")
 
 
-def _decode_random(content, reader, depth):
+def _decode_random(content: Any, reader: Reader, depth: int) -> np.random.RandomState:
     reader.budget.spend(RANDOM_BYTES)
     number, position, has_gauss, gauss = _list_of(content, "a random state", 4)
     keys, gauss = reader.array(number), decode(gauss, reader, depth + 1)
@@ -259,13 +263,13 @@ def _decode_random(content, reader, depth):
     return random
 
 
-def _list_of(content, what, length=None):
+def _list_of(content: Any, what: str, length: int | None = None) -> list[Any]:
     if not isinstance(content, list) or length not in (None, len(content)):
         raise ModelFileError(f"{what}: {shown(content)} has not the form of it.")
     return content
 
 
-def _check_shape(shape, axes=None):
+def _check_shape(shape: Any, axes: int | None = None) -> None:
     whole = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
     if not whole or axes not in (None, len(shape)):
         raise ModelFileError(f"{shown(shape)} is no shape of an array.")

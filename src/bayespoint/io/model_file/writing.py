@@ -5,9 +5,11 @@ import json
 import zipfile
 import zlib
 from contextlib import suppress
+from typing import IO, Any
 
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.io.model_file.errors import ModelFileError
 from bayespoint.io.model_file.layout import (
     ARRAY_NAME,
@@ -30,30 +32,30 @@ SAMPLE_PARTS, SAMPLE_BYTES = 16, 2**16
 class Writer:
     """Writes arrays as they come, each once, and the JSON that describes them at the end."""
 
-    def __init__(self, stream, *, deflate=True):
+    def __init__(self, stream: IO[bytes], *, deflate: bool = True) -> None:
         self._zip = zipfile.ZipFile(stream, "w", compresslevel=LEVEL)
         self._deflate = deflate
         self.budget = Budget()
-        self._number: dict = {}  # of each array, by its id
-        self._kept: list = []  # so that no id is used again
-        self._records: list = []
+        self._number: dict[int, int] = {}  # of each array, by its id
+        self._kept: list[Array] = []  # so that no id is used again
+        self._records: list[dict[str, Any]] = []
 
-    def __enter__(self):
+    def __enter__(self) -> "Writer":
         """Return itself."""
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Close the zip while its stream is open, after an error as well."""
         if kind is not None:
             with suppress(Exception):  # the error that led here counts
                 self._zip.close()
 
     @property
-    def members(self):
+    def members(self) -> list[zipfile.ZipInfo]:
         """Members of the zip so far."""
         return self._zip.infolist()
 
-    def add(self, array):
+    def add(self, array: Array) -> int:
         """Write an array unless it is there already; return its number."""
         if id(array) not in self._number:
             self._number[id(array)] = len(self._records)
@@ -61,7 +63,7 @@ class Writer:
             self._records.append(self._written(array))
         return self._number[id(array)]
 
-    def _written(self, array):
+    def _written(self, array: Array) -> dict[str, Any]:
         if len(self._records) == MAX_ARRAYS:
             raise ModelFileError(f"the model has more than {MAX_ARRAYS} arrays, too many to save.")
         # The order in memory is kept: sums over an axis depend on it in their last bits.
@@ -84,7 +86,7 @@ class Writer:
             "dtype": dtype.str, "order": order, "shape": list(shape), "sha256": digest.hexdigest(),
         }  # fmt: skip
 
-    def finish(self, document):
+    def finish(self, document: dict[str, Any]) -> None:
         """Write the JSON and the directory of the zip."""
         text = strict_json(document | {"arrays": self._records}).encode("ascii")
         if len(text) > MAX_JSON_BYTES:
@@ -98,13 +100,13 @@ class Writer:
         self._zip.close()
 
 
-def shrinks(data):
+def shrinks(data: Array) -> bool:
     """Whether deflating some bytes pays, from a sample of them."""
     starts = np.linspace(0, max(data.size - SAMPLE_BYTES, 0), SAMPLE_PARTS).astype(int)
     sample = b"".join(data[s : s + SAMPLE_BYTES].tobytes() for s in np.unique(starts))
     return len(zlib.compress(sample, LEVEL)) < WORTHWHILE * len(sample)
 
 
-def strict_json(document):
+def strict_json(document: Any) -> str:
     """JSON text of plain types; NaN and infinity are refused."""
     return json.dumps(document, allow_nan=False, indent=1)

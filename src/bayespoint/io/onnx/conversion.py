@@ -226,7 +226,7 @@ def _convert(scope, operator, container):
     model = operator.raw_operator
     w, options = Writer(scope, container), container.get_options(model, dict(_DEFAULTS))
     X = w.cast(_joined(w, operator.inputs), "DOUBLE")
-    graph = ClassifierGraph(w, _steps_inside(model)[1], X)
+    graph = ClassifierGraph(w, _steps_inside(model)[1].predictor_, X)
     winners = graph.winners()
     classes = _class_values(scope, model)
     results = {

@@ -1,14 +1,24 @@
 """What a fitted classifier says about new points, as nodes of a graph.
 
-Follows `estimators.prediction` and `space.decisions` function by function; votes are kept as
+Follows `estimators.predictors` and `space.decisions` function by function; votes are kept as
 logarithms throughout. Everything is computed in double precision: distances in single precision
 would lose too many digits.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bayespoint.estimators.rejection import _N_VOTES as N_VOTES
+from bayespoint._support.types import Array
+from bayespoint.estimators.predictors import (
+    BayesPointPredictor,
+    GaussianPredictor,
+    Predictor,
+    VotePredictor,
+)
+from bayespoint.estimators.rejection import N_VOTES
 from bayespoint.io.onnx.functions import (
     FARTHEST,
     log_complement,
@@ -18,8 +28,8 @@ from bayespoint.io.onnx.functions import (
     tail_quantile,
 )
 from bayespoint.io.onnx.machines import Machines
-from bayespoint.space.decisions import _LEAST_PROBABILITY as LEAST_PROBABILITY
-from bayespoint.space.posterior import dense
+from bayespoint.io.onnx.writer import Writer
+from bayespoint.space.decisions import LEAST_PROBABILITY
 
 LEAST_LOG = float(np.log(LEAST_PROBABILITY))
 
@@ -34,19 +44,20 @@ SAME_CONFIDENCE = 1e-9
 class ClassifierGraph:
     """Decision function, probabilities, labels and confidences of a classifier at the rows of X."""
 
-    def __init__(self, w, classifier, X):
-        self._w, self._model = w, classifier
-        self._n_classes = len(classifier.classes_)
-        self._votes = classifier._decision_ != "bayes_point"
+    def __init__(self, w: Writer, predictor: Predictor, X: str) -> None:
+        self._w, self._predictor = w, predictor
+        self._n_classes = len(predictor.log_weight)
+        self._votes = not isinstance(predictor, BayesPointPredictor)
         # NaN for rows with NaN or infinity, else zero.
         self._doubt = w.reduce("ReduceSum", w.add("Mul", X, 0.0), 1)
-        self._machines = Machines(w, classifier, X)
+        self._machines = Machines(w, predictor.support, X)
+        self._steepness: Any = getattr(predictor, "steepness", None)
         odds = self._log_odds() if self._votes else self._shifted()
         self.decision = w.add("Add", odds, self._doubt)  # (n, 1) or (n, n_classes)
 
     # ------------------------------------------------------------------ what comes out
 
-    def probabilities(self):
+    def probabilities(self) -> str:
         """Probabilities, (n, n_classes)."""
         w, f = self._w, self.decision
         if self._n_classes == 2:
@@ -54,31 +65,31 @@ class ClassifierGraph:
             if self._votes:
                 p = w.add("Sigmoid", sides)
             else:
-                p = w.add("Exp", log_ndtr(w, w.add("Mul", sides, float(self._model._kappa_))))
+                p = w.add("Exp", log_ndtr(w, w.add("Mul", sides, float(self._steepness))))
         elif self._votes:
             p = w.add("Exp", f)
         else:
-            p = w.add("Softmax", w.add("Mul", f, float(self._model._kappa_)), axis=1)
+            p = w.add("Softmax", w.add("Mul", f, float(self._steepness)), axis=1)
         return w.add("Add", p, self._doubt)
 
-    def both_sides(self):
+    def both_sides(self) -> str:
         """One output a class: -f and f for two."""
         if self._n_classes > 2:
             return self.decision
         return self._w.add("Concat", self._w.add("Neg", self.decision), self.decision, axis=1)
 
-    def winners(self):
+    def winners(self) -> str:
         """Numbers of the classes predicted, (n,)."""
         return self._winners_of(self.decision, axis=1)
 
-    def _winners_of(self, outputs, axis):
+    def _winners_of(self, outputs: str, axis: int) -> str:
         w = self._w
         if self._n_classes > 2:
             return w.add("ArgMax", outputs, axis=axis, keepdims=0)
         positive = w.cast(w.add("Greater", outputs, 0.0), "INT64")
         return w.add("Squeeze", positive, np.array([axis]))
 
-    def rejected(self, rule, threshold, winners):
+    def rejected(self, rule: Any, threshold: float, winners: str) -> str:
         """Whether the confidence is not above the threshold, (n,)."""
         w = self._w
         if threshold == -np.inf:
@@ -96,7 +107,7 @@ class ClassifierGraph:
         decided = w.add("Greater", confidence, float(least))
         return w.add("Squeeze", w.add("Not", decided), np.array([1]))
 
-    def _margin(self, rule):
+    def _margin(self, rule: str) -> str:
         w, outputs = self._w, self.both_sides()
         best = w.reduce("ReduceMax", outputs, 1)
         if rule == "output":
@@ -106,18 +117,16 @@ class ClassifierGraph:
         second = w.reduce("ReduceMax", w.add("Where", others, -np.inf, outputs), 1)
         return w.add("Sub", best, second)
 
-    def _vote_share(self, winners):
+    def _vote_share(self, winners: str) -> str:
         """Share of the committee of `rejection.confidence_of` that agrees, (n, 1)."""
-        w, model = self._w, self._model
-        if model._draws_ is None:
+        w, predictor = self._w, self._predictor
+        if predictor.committee is None:
             raise ValueError(
                 "confidence='vote' needs the draws, and this copy of a classifier holds none; use "
                 "the original one."
             )
         # The members that sample_proba draws there.
-        rng, n_draws = check_random_state(0), model.n_draws_
-        members = rng.choice(n_draws, size=N_VOTES, replace=n_draws < N_VOTES)
-        coef = [dense(draws[members][:, model._used_]) for draws in model._draws_["coef"]]
+        coef = predictor.draws(predictor.choose_members(N_VOTES, check_random_state(0)))
         if self._votes:
             said = w.add("ArgMax", self._combined(self._draw_votes(coef)), axis=2, keepdims=0)
         else:
@@ -128,12 +137,12 @@ class ClassifierGraph:
 
     # ------------------------------------------------------------------ Bayes point
 
-    def _shifted(self):
-        return self._shifted_outputs(self._machines.outputs(self._model.dual_coef_))
+    def _shifted(self) -> str:
+        return self._shifted_outputs(self._machines.outputs(self._predictor.bayes_points))
 
-    def _shifted_outputs(self, outputs):
+    def _shifted_outputs(self, outputs: str) -> str:
         """Outputs, classes last, moved by class weights."""
-        w, kappa, log_weight = self._w, float(self._model._kappa_), self._log_weight()
+        w, kappa, log_weight = self._w, float(self._steepness), self._log_weight()
         if log_weight is None:
             return outputs
         if self._n_classes > 2:
@@ -146,44 +155,43 @@ class ClassifierGraph:
         z = w.add("Mul", tail_quantile(w, log_p), w.add("Sign", logit))
         return w.add("Div", z, kappa)
 
-    def _log_weight(self):
-        log_weight = np.asarray(self._model._log_weight_, dtype=np.float64)
+    def _log_weight(self) -> Array | None:
+        log_weight = np.asarray(self._predictor.log_weight, dtype=np.float64)
         if not np.any(log_weight):
             return None
         return np.broadcast_to(log_weight, (self._n_classes,)).copy()
 
     # ------------------------------------------------------------------ votes
 
-    def _log_odds(self):
-        w, model = self._w, self._model
-        if model._gaussian_ is not None:
-            votes = self._gaussian_votes()
+    def _log_odds(self) -> str:
+        w = self._w
+        if isinstance(self._predictor, GaussianPredictor):
+            votes = self._gaussian_votes(self._predictor)
         else:
-            coef = [dense(draws[:, model._used_]) for draws in model._draws_["coef"]]
-            shares = w.add("Exp", self._draw_votes(coef))
+            shares = w.add("Exp", self._draw_votes(self._predictor.draws()))
             votes = _floored_log(w, w.reduce("ReduceMean", shares, 1, keepdims=0))
         log_p = self._combined(votes)
         if self._n_classes > 2:
             return log_p
         return w.add("MatMul", log_p, np.array([[-1.0], [1.0]]))
 
-    def _combined(self, votes):
+    def _combined(self, votes: str) -> str:
         """Log-probabilities from logarithms of votes, classes last."""
-        w, model = self._w, self._model
-        if model._decision_ == "calibrated":
+        w, noise = self._w, self._predictor.noise
+        if self._steepness is not None:
             votes = self._sharpened(votes)
         votes = w.add("Max", votes, LEAST_LOG)
-        if model._noise_ and model._decision_ != "span_vote":
-            p, wrong = w.add("Softmax", votes, axis=-1), model._noise_ / (self._n_classes - 1)
-            p = w.add("Add", w.add("Mul", p, float(1 - model._noise_ - wrong)), float(wrong))
+        if noise and isinstance(self._predictor, VotePredictor):
+            p, wrong = w.add("Softmax", votes, axis=-1), noise / (self._n_classes - 1)
+            p = w.add("Add", w.add("Mul", p, float(1 - noise - wrong)), float(wrong))
             votes = w.add("Log", p)
         log_weight = self._log_weight()
         if log_weight is not None:
             votes = w.add("Add", votes, log_weight)
         return w.add("LogSoftmax", votes, axis=-1)
 
-    def _sharpened(self, votes):
-        w, kappa = self._w, float(self._model._kappa_)
+    def _sharpened(self, votes: str) -> str:
+        w, kappa = self._w, float(self._steepness)
         if self._n_classes > 2:
             logs = w.add("Mul", w.add("Max", votes, LEAST_LOG), kappa)
             return w.add("Sub", logs, w.reduce("ReduceMax", logs, -1))
@@ -195,11 +203,10 @@ class ClassifierGraph:
         z = w.add("Where", lost, FARTHEST, w.add("Mul", z, kappa))
         return log_ndtr(w, w.add("Mul", z, side))
 
-    def _gaussian_votes(self):
+    def _gaussian_votes(self, held: GaussianPredictor) -> str:
         """Logarithms of votes in closed form, (n, n_classes)."""
-        w, model = self._w, self._model
-        held, votes = model._gaussian_, []
-        for mean, reducer, sign in zip(held["mean"], held["reducer"], held["sign"], strict=True):
+        w, votes = self._w, []
+        for mean, reducer, sign in zip(held.mean, held.reducer, held.sign, strict=True):
             known = self._machines.outputs(reducer)
             told = w.add("MatMul", w.add("Mul", known, known), np.asarray(sign, float)[:, None])
             deviation = self._deviation(w.add("Sub", 1.0, told))
@@ -207,22 +214,22 @@ class ClassifierGraph:
             votes += self._two_sided(z, lambda size: log_tail(w, w.add("Min", size, FARTHEST)))
         return w.add("Concat", *votes, axis=1)
 
-    def _draw_votes(self, coef):
+    def _draw_votes(self, coef: list[Array]) -> str:
         """Logarithms of the votes of draws, (n, n_draws, n_classes)."""
-        w, model = self._w, self._model
+        w, predictor = self._w, self._predictor
         outputs = [self._machines.outputs(part) for part in coef]
-        if model._decision_ == "span_vote":
+        if not isinstance(predictor, VotePredictor):
             return self._span_votes(outputs)
-        inside = self._machines.outputs(model._whitener_)
+        inside = self._machines.outputs(predictor.whitener)
         told = w.reduce("ReduceSum", w.add("Mul", inside, inside), 1)
         deviation = self._deviation(w.add("Sub", 1.0, told))
-        rank, votes = len(model._whitener_), []
+        rank, votes = len(predictor.whitener), []
         for part in outputs:
             u = w.add("Div", part, deviation)
             votes += self._two_sided(u, lambda size: log_student_tail(w, size, rank))
         return w.stack(votes, axis=2)
 
-    def _span_votes(self, outputs):
+    def _span_votes(self, outputs: list[str]) -> str:
         """Each draw says one class; halves where an output of two is zero."""
         w, stacked = self._w, self._w.stack(outputs, axis=2)
         if self._n_classes > 2:
@@ -232,13 +239,13 @@ class ClassifierGraph:
         sign = w.add("Sign", w.add("Concat", w.add("Neg", stacked), stacked, axis=2))
         return _floored_log(w, w.add("Mul", w.add("Add", sign, 1.0), 0.5))
 
-    def _deviation(self, variance):
+    def _deviation(self, variance: str) -> str:
         """Deviation of what the training points leave open, softness included."""
         w = self._w
-        variance = w.add("Add", w.add("Max", variance, 0.0), float(self._model.softness_))
+        variance = w.add("Add", w.add("Max", variance, 0.0), float(self._predictor.softness))
         return w.add("Sqrt", w.add("Max", variance, float(np.finfo(float).tiny)))
 
-    def _two_sided(self, z, tail_of):
+    def _two_sided(self, z: str, tail_of: Callable[[str], str]) -> list[str]:
         """Logarithms of P(no) and P(yes), or of P(yes) alone where each class has a machine."""
         w = self._w
         tail = tail_of(w.add("Abs", z))
@@ -247,10 +254,10 @@ class ClassifierGraph:
         return [yes] if self._n_classes > 2 else [w.add("Where", positive, tail, rest), yes]
 
 
-def _floored_log(w, p):
+def _floored_log(w: Writer, p: str) -> str:
     return w.add("Log", w.add("Max", p, LEAST_PROBABILITY))
 
 
-def _log1p_exp_minus(w, size):
+def _log1p_exp_minus(w: Writer, size: str) -> str:
     """log(1 + exp(-size)) for size >= 0."""
     return w.add("Log", w.add("Add", w.add("Exp", w.add("Neg", size)), 1.0))

@@ -5,38 +5,41 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.predictors import SupportPoints
+from bayespoint.io.onnx.writer import Writer
+
 # Sparse training points are stored dense, up to this many bytes.
 DENSE_BYTES = 2**30
 
 
 class Machines:
-    """Outputs of machines at the rows of X, as `PredictionMixin._outputs` has them."""
+    """Outputs of machines at the rows of X, as `SupportPoints.outputs` has them."""
 
-    def __init__(self, w, classifier, X):
-        if callable(classifier.kernel):
+    def __init__(self, w: Writer, support: SupportPoints, X: str) -> None:
+        if callable(support.kernel.name):
             raise ValueError(
                 "kernel is a callable, whose Python code no ONNX graph can hold; use one of the "
                 "kernels with a name to export."
             )
-        self._w, self._kernel = w, classifier._kernel()
-        support = classifier._support_
-        scale = np.ones(len(support["length"])) if support["scale"] is None else support["scale"]
+        self._w, self._kernel, points = w, support.kernel, support.points
+        scale = np.ones(len(points.length)) if points.scale is None else points.scale
         self._scale = scale.astype(np.float64)
         self._points: Any = None
         self._row_scale = None
         self._X = X
-        if self._kernel.name == "precomputed":
-            self._values = w.add("Gather", X, classifier.support_.astype(np.int64), axis=1)
-            self._constant_scale(classifier._mean_diagonal_)
+        if support.columns is not None and support.diagonal is not None:
+            self._values = w.add("Gather", X, support.columns.astype(np.int64), axis=1)
+            self._constant_scale(support.diagonal)
         else:
-            self._points = _dense_points(support["X"])
-            if self._kernel.center_ is not None:
-                self._X = w.add("Sub", X, self._kernel.center_.astype(np.float64))
+            self._points = _dense_points(points.X)
+            if self._kernel.center is not None:
+                self._X = w.add("Sub", X, self._kernel.center.astype(np.float64))
             self._values = getattr(self, f"_{self._kernel.name}")()
         if self._values is not None and self._kernel.bias:
             self._values = w.add("Add", self._values, float(self._kernel.bias))
 
-    def outputs(self, coef):
+    def outputs(self, coef: Array) -> str:
         """Outputs of machines, rows of ``coef`` over the support points: (n, n_machines)."""
         w, columns = self._w, (np.asarray(coef, dtype=np.float64) * self._scale).T
         if self._values is not None:
@@ -46,20 +49,20 @@ class Machines:
             outputs = w.add("Add", outputs, self._kernel.bias * columns.sum(axis=0))
         return outputs if self._row_scale is None else w.add("Mul", outputs, self._row_scale)
 
-    def _linear(self):
+    def _linear(self) -> None:
         self._scale_rows(self._squared_norm())
 
-    def _poly(self):
+    def _poly(self) -> str:
         w, kernel = self._w, self._kernel
 
-        def power(products):
+        def power(products: str) -> str:
             base = w.add("Add", w.add("Mul", products, float(kernel.gamma)), float(kernel.coef0))
             return w.add("Pow", base, float(kernel.degree)) if kernel.degree != 1 else base
 
         self._scale_rows(power(self._squared_norm()))
         return power(w.add("MatMul", self._X, self._points.T))
 
-    def _rbf(self):
+    def _rbf(self) -> str:
         w, squared = self._w, np.sum(self._points**2, axis=1)
         products = w.add("MatMul", self._X, -2 * self._points.T)
         distance = w.add("Add", w.add("Add", products, self._squared_norm()), squared)
@@ -67,7 +70,7 @@ class Machines:
         self._constant_scale(1.0)
         return w.add("Exp", w.add("Mul", distance, -float(self._kernel.gamma)))
 
-    def _laplacian(self):
+    def _laplacian(self) -> str:
         w = self._w
         # One training point at a time: all differences at once would be too many.
         distance = w.add(
@@ -78,15 +81,15 @@ class Machines:
         gamma = -float(self._kernel.gamma)
         return w.add("Exp", w.add("Mul", w.add("Transpose", distance, perm=[1, 0]), gamma))
 
-    def _squared_norm(self):
+    def _squared_norm(self) -> str:
         squares = self._w.add("Mul", self._X, self._X)
         return self._w.reduce("ReduceSum", squares, 1)
 
-    def _constant_scale(self, diagonal):
+    def _constant_scale(self, diagonal: float) -> None:
         length = np.sqrt(diagonal + self._kernel.bias)
         self._scale = self._scale / length if length > 0 else self._scale * 0.0
 
-    def _scale_rows(self, diagonal):
+    def _scale_rows(self, diagonal: str) -> None:
         w = self._w
         diagonal = w.add("Add", diagonal, float(self._kernel.bias))
         scale = w.add("Reciprocal", w.add("Sqrt", diagonal))
@@ -94,7 +97,7 @@ class Machines:
         self._row_scale = w.add("Where", w.add("Equal", diagonal, 0.0), 0.0, scale)
 
 
-def _dense_points(X):
+def _dense_points(X: Matrix) -> Array:
     if sp.issparse(X):
         n_bytes = X.shape[0] * X.shape[1] * 8
         if n_bytes > DENSE_BYTES:
@@ -108,11 +111,11 @@ def _dense_points(X):
     return np.asarray(X, dtype=np.float64)
 
 
-def _distance_step(opset, n_features):
+def _distance_step(opset: int, n_features: int) -> Any:
     """Body of the loop: distances of one training point from all rows."""
     from onnx import TensorProto, helper, numpy_helper
 
-    def value(name, shape):
+    def value(name: str, shape: list) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
 
     nodes = [

@@ -1,13 +1,22 @@
 """Tables of numbers and text: read from CSV, Parquet, NPY, NPZ and SVMlight, written as CSV."""
 
-from bayespoint.io.tables.reading import FORMATS, read_table
-from bayespoint.io.tables.table import Table, TableError, number_text, parse_number, printable
+from bayespoint.io.tables.reading import FORMATS, PathName, read_table
+from bayespoint.io.tables.table import (
+    Table,
+    TableError,
+    counted,
+    number_text,
+    parse_number,
+    printable,
+)
 from bayespoint.io.tables.writing import safe_cell, write_csv
 
 __all__ = [
     "FORMATS",
+    "PathName",
     "Table",
     "TableError",
+    "counted",
     "number_text",
     "parse_number",
     "printable",

@@ -4,23 +4,27 @@ import io
 import math
 import warnings
 import zipfile
+from collections.abc import Container, Iterable
+from typing import Any
 
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.io.tables.table import (
     MAX_CELLS,
     MAX_COLUMNS,
     MissingPackageError,
     Table,
     TableError,
+    as_text,
     check_names,
     check_size,
     checked,
     clean_text,
     listed,
+    numbered_names,
     printable,
 )
-from bayespoint.io.tables.text import as_text
 
 # Kinds of NumPy's types that are numbers, and those that are text.
 NUMBER_KINDS, TEXT_KINDS = "biuf", "U"
@@ -33,7 +37,7 @@ MAX_MEMBERS = MAX_COLUMNS
 MAX_CELL_TEXT = 131_072
 
 
-def array_of(data, what, *, kinds=NUMBER_KINDS):
+def array_of(data: bytes, what: str, *, kinds: str = NUMBER_KINDS) -> Array:
     """Array in the bytes of an NPY file, never a pickle; a TableError for anything odd."""
     stream = io.BytesIO(data)
     try:
@@ -60,7 +64,7 @@ def array_of(data, what, *, kinds=NUMBER_KINDS):
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _sound(values, what):
+def _sound(values: Array, what: str) -> Array:
     """Values that NumPy can work with: truth values of 0 and 1, characters that there are."""
     if values.dtype.kind == "b":
         return values.view(np.uint8) != 0
@@ -71,7 +75,7 @@ def _sound(values, what):
     return values
 
 
-def _check_header(what, shape, dtype, kinds):
+def _check_header(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], kinds: str) -> None:
     if dtype.kind not in kinds or dtype.hasobject or dtype.shape or dtype.names:
         wanted = "numbers or text" if "U" in kinds else "numbers"
         why = "; objects would have to be unpickled" if dtype.hasobject else ""
@@ -82,18 +86,18 @@ def _check_header(what, shape, dtype, kinds):
         raise TableError(f"{what} has room for texts of more than {MAX_CHARACTERS:,} characters.")
 
 
-def read_npy(data, *, text=()):
+def read_npy(data: bytes, *, text: Iterable[str] = ()) -> Table:
     """Table from the bytes of a NPY file of two dimensions; columns x0, x1, …."""
     X = array_of(data, "the file")
     return checked(_matrix(X, "the array", frozenset(text)))
 
 
-def _matrix(X, what, text):
+def _matrix(X: Array, what: str, text: Container[str]) -> Table:
     if X.ndim != 2:
         raise TableError(f"{what} has {X.ndim} dimensions; give rows and columns, two.")
     if X.shape[1] > MAX_COLUMNS:
         raise TableError(f"{what} has {X.shape[1]:,} columns; at most {MAX_COLUMNS:,} are taken.")
-    names = tuple(f"x{i}" for i in range(X.shape[1]))
+    names = numbered_names(X.shape[1])
     numbers = _as_float(X)
     columns = tuple(
         _column(X[:, i], True) if name in text else numbers[:, i] for i, name in enumerate(names)
@@ -101,37 +105,38 @@ def _matrix(X, what, text):
     return Table(names, columns)
 
 
-def _as_float(array):
+def _as_float(array: Any) -> Array:
     with np.errstate(over="ignore"):  # what overflows is infinite, and told
         return np.asarray(array, dtype=np.float64)
 
 
-def _column(values, as_words):
+def _column(values: Array, stays_text: bool) -> Array:
     """Column of a table from an array of one dimension."""
     if values.dtype.kind == "U":
-        return _numbers_or_text(clean_text(values.tolist()), as_words)
-    if not as_words:
+        return _numbers_or_text(clean_text(values.tolist()), stays_text)
+    if not stays_text:
         return _as_float(values)
     if values.dtype.kind == "f":
         return as_text(_as_float(values))
     return clean_text([str(value) for value in values.tolist()])
 
 
-def _numbers_or_text(texts, as_words):
+def _numbers_or_text(texts: Array, stays_text: bool) -> Array:
     """Return text, or, where nothing is there, a column of missing numbers."""
-    if not as_words and all(value is None for value in texts):
+    if not stays_text and all(value is None for value in texts):
         return np.full(len(texts), np.nan)
     return texts
 
 
-def read_npz(data, *, text=()):
+def read_npz(data: bytes, *, text: Iterable[str] = ()) -> Table:
     """Table from the bytes of an NPZ file: X of two dimensions, others of one, by name."""
     arrays = _members(data)
+    text = frozenset(text)
     names: list[str] = []
-    columns: list[np.ndarray] = []
+    columns: list[Array] = []
     for name, array in arrays.items():
         if name == "X":
-            part = _matrix(array, "the array 'X'", frozenset(text))
+            part = _matrix(array, "the array 'X'", text)
             names += part.names
             columns += part.columns
         elif array.ndim == 1:
@@ -153,7 +158,7 @@ def read_npz(data, *, text=()):
     return checked(Table(tuple(names), tuple(columns)))
 
 
-def _members(data):
+def _members(data: bytes) -> dict[str, Array]:
     """Arrays of an NPZ file by name, sizes checked before anything is inflated."""
     arrays = {}
     try:
@@ -178,7 +183,7 @@ def _members(data):
     return arrays
 
 
-def _check_members(infos):
+def _check_members(infos: list[zipfile.ZipInfo]) -> None:
     names = [info.filename for info in infos]
     if len(infos) > MAX_MEMBERS:
         raise TableError(
@@ -195,7 +200,7 @@ def _check_members(infos):
         raise TableError(f"the arrays take more than {8 * MAX_CELLS:,} bytes.")
 
 
-def read_parquet(data, *, text=()):
+def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
     """Table from the bytes of a Parquet file: columns of numbers, truth values and text."""
     try:
         import pyarrow
@@ -213,9 +218,10 @@ def read_parquet(data, *, text=()):
         # Text comes as a dictionary: a long one that all rows share is there once.
         words = [f.name for f in file.schema_arrow if _is_text(pyarrow.types, f.type)]
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=words)
-        found = file.read(use_threads=False)
+        table = file.read(use_threads=False)
+        stays_text = frozenset(text)
         columns = tuple(
-            _arrow_column(found.column(i), name in text, pyarrow.types)
+            _arrow_column(table.column(i), name in stays_text, pyarrow.types)
             for i, name in enumerate(names)
         )
     except (TableError, MemoryError):
@@ -226,9 +232,9 @@ def read_parquet(data, *, text=()):
     return checked(Table(names, columns))
 
 
-def _shared_words(column):
+def _shared_words(column: Any) -> list[str | None]:
     """Cells of a dictionary column; equal ones are one object, however long and many they are."""
-    cells: list = []
+    cells: list[str | None] = []
     for chunk in column.chunks:
         words = [None if w is None else w.strip() for w in chunk.dictionary.to_pylist()]
         longest = max((len(word) for word in words if word is not None), default=0)
@@ -238,11 +244,11 @@ def _shared_words(column):
     return cells
 
 
-def _is_text(types, kind):
+def _is_text(types: Any, kind: Any) -> bool:
     return types.is_string(kind) or types.is_large_string(kind)
 
 
-def _check_types(types, schema):
+def _check_types(types: Any, schema: Any) -> None:
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
@@ -253,15 +259,15 @@ def _check_types(types, schema):
             )
 
 
-def _arrow_column(column, as_words, types):
+def _arrow_column(column: Any, stays_text: bool, types: Any) -> Array:
     if types.is_dictionary(column.type) and _is_text(types, column.type.value_type):
-        return _numbers_or_text(clean_text(_shared_words(column)), as_words)
+        return _numbers_or_text(clean_text(_shared_words(column)), stays_text)
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
     if _is_text(types, kind):
-        return _numbers_or_text(clean_text(column.to_pylist()), as_words)
-    if as_words and not types.is_floating(kind):
+        return _numbers_or_text(clean_text(column.to_pylist()), stays_text)
+    if stays_text and not types.is_floating(kind):
         return clean_text([None if v is None else str(v) for v in column.to_pylist()])
     values = _as_float(column.cast("int8") if types.is_boolean(kind) else column)
-    return as_text(values) if as_words else values
+    return as_text(values) if stays_text else values

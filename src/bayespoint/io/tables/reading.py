@@ -1,15 +1,20 @@
 """From a path to a `Table`, by the name's ending."""
 
 import gzip
+import os
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from bayespoint.io.tables.binary import read_npy, read_npz, read_parquet
+from bayespoint.io.tables.svmlight import read_svmlight
 from bayespoint.io.tables.table import Table, TableError, printable
-from bayespoint.io.tables.text import read_csv, read_svmlight
+from bayespoint.io.tables.text import read_csv
+
+PathName: TypeAlias = str | os.PathLike[str]
 
 # Bytes of a file, inflated: more than the largest table as text of ten characters a cell.
 MAX_BYTES = 2**31
@@ -31,7 +36,9 @@ _BY_ENDING = {
 }  # fmt: skip
 
 
-def read_table(path, *, format=None, text=(), header=True):
+def read_table(
+    path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True
+) -> Table:
     r"""Read a table from a file; the kind of file is told by its ending.
 
     Parameters
@@ -79,7 +86,7 @@ def read_table(path, *, format=None, text=(), header=True):
     return _READERS[kind](data, text=frozenset(text), **options)
 
 
-def _kind(path, format):
+def _kind(path: PathName, format: str | None) -> tuple[str, bool]:
     """Kind of file, and whether it is packed by gzip."""
     if format is not None and format not in _READERS:
         raise ValueError(f"format={format!r} is not known; use one of {FORMATS}")
@@ -98,7 +105,7 @@ def _kind(path, format):
     return kind, packed
 
 
-def _content(path, packed):
+def _content(path: PathName, packed: bool) -> bytes:
     """Bytes of the file, inflated, up to the cap."""
     if str(path) == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -2,9 +2,12 @@
 
 import re
 import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from bayespoint._support.types import Array
 
 # What stands for a missing value, in text of every format; spaces around it do not count.
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"])
@@ -36,12 +39,13 @@ class MissingPackageError(TableError):
     """A file of a kind that needs a package which is not installed."""
 
 
-def printable(text, limit=SHOWN_CHARACTERS):
+def printable(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     r"""Text from data, safe to print: no control or direction characters, not too long.
 
     Parameters
     ----------
-    text : str
+    text : object
+        What is no text is shown as ``str`` has it.
     limit : int, default=60
         Characters shown; the rest is cut.
 
@@ -60,7 +64,7 @@ def printable(text, limit=SHOWN_CHARACTERS):
     return shown + "…" if len(text) > limit else shown
 
 
-def _visible(character):
+def _visible(character: str) -> str:
     # Controls, marks of direction and of no width, lone surrogates, private and unassigned ones,
     # separators of lines.
     if character == " " or unicodedata.category(character)[0] not in "CZ":
@@ -71,14 +75,33 @@ def _visible(character):
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def listed(names, limit=SHOWN_NAMES):
+def listed(names: Iterable[str], limit: int = SHOWN_NAMES) -> str:
     """Names from data for a message: the first of them, quoted."""
     names = list(names)
-    text = ", ".join(f"'{printable(name)}'" for name in names[:limit])
-    return text if len(names) <= limit else f"{text} and {len(names) - limit:,} more"
+    shown = ", ".join(f"'{printable(name)}'" for name in names[:limit])
+    return shown + and_more(len(names) - limit)
 
 
-def parse_number(text):
+def and_more(n: int) -> str:
+    """Say how many are not listed, after those that are; nothing where all are."""
+    return f" and {n:,} more" if n > 0 else ""
+
+
+def counted(n: int, word: str) -> str:
+    """Say how many there are: 1 row, 2 rows.
+
+    Examples
+    --------
+    >>> from bayespoint.io.tables import counted
+    >>> counted(1, "row"), counted(2000, "row"), counted(3, "class")
+    ('1 row', '2,000 rows', '3 classes')
+    """
+    if n == 1:
+        return f"1 {word}"
+    return f"{n:,} {word}{'es' if word.endswith('s') else 's'}"
+
+
+def parse_number(text: str) -> float | None:
     """Value of a cell's text: a finite float, NaN if missing, None if it is not a number.
 
     Examples
@@ -94,7 +117,7 @@ def parse_number(text):
     return None if value is None or np.isinf(value) else value
 
 
-def number_text(value):
+def number_text(value: float) -> str:
     """Text of a number as a label or category: whole ones without a point.
 
     Examples
@@ -109,13 +132,20 @@ def number_text(value):
     return repr(value)
 
 
-def clean_text(values):
-    """Array of text, spaces around it taken off, None where missing, from any iterable of str."""
-    found = np.empty(len(values), dtype=object)
+def clean_text(values: Collection[str | None]) -> Array:
+    """Array of text, spaces around it taken off, None where missing."""
+    texts = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):
         text = None if value is None else value.strip()
-        found[i] = None if text is None or text in MISSING else text
-    return found
+        texts[i] = None if text is None or text in MISSING else text
+    return texts
+
+
+def as_text(column: Array) -> Array:
+    """Text of a column of numbers, as labels or categories."""
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = [None if value != value else number_text(value) for value in column.tolist()]
+    return texts
 
 
 class Table(NamedTuple):
@@ -143,23 +173,23 @@ class Table(NamedTuple):
     """
 
     names: tuple[str, ...]
-    columns: tuple[np.ndarray, ...]
-    lines: np.ndarray | None = None
+    columns: tuple[Array, ...]
+    lines: Array | None = None
     fill: float | None = None
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Number of rows."""
         return len(self.columns[0]) if self.columns else 0
 
-    def column(self, name):
+    def column(self, name: str) -> Array:
         """Column of this name; a KeyError if there is none."""
         try:
             return self.columns[self.names.index(name)]
         except ValueError:
             raise KeyError(name) from None
 
-    def without(self, names):
+    def without(self, names: Iterable[str]) -> "Table":
         """Return a table without some columns."""
         left_out = set(names)
         kept = [i for i, name in enumerate(self.names) if name not in left_out]
@@ -168,19 +198,19 @@ class Table(NamedTuple):
             columns=tuple(self.columns[i] for i in kept),
         )
 
-    def rows(self, chosen):
+    def rows(self, chosen: slice | Array) -> "Table":
         """Return a table of some rows, by a slice or an array of indices."""
         return self._replace(
             columns=tuple(column[chosen] for column in self.columns),
             lines=None if self.lines is None else self.lines[chosen],
         )
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Where a row is, for messages: its line in the file, else its number from 1."""
         return f"row {row + 1:,}" if self.lines is None else f"line {self.lines[row]}"
 
 
-def checked(table):
+def checked(table: Table) -> Table:
     """Return the table if names, sizes and numbers are fine; raise a TableError if not."""
     check_names(table.names)
     check_size(table.n_rows, len(table.names))
@@ -197,7 +227,12 @@ def checked(table):
     return table
 
 
-def check_names(names):
+def numbered_names(n: int) -> tuple[str, ...]:
+    """Names of columns that have none: x0, x1, …."""
+    return tuple(f"x{i}" for i in range(n))
+
+
+def check_names(names: Sequence[str]) -> None:
     """Raise a TableError unless there are names, all of them different and none empty."""
     if len(names) > MAX_COLUMNS:
         raise TableError(f"{len(names):,} columns; at most {MAX_COLUMNS:,} are taken.")
@@ -205,18 +240,16 @@ def check_names(names):
         raise TableError("there are no columns.")
     empty = [str(i + 1) for i, name in enumerate(names) if not name.strip()]
     if empty:
-        more = f" and {len(empty) - SHOWN_NAMES:,} more" if len(empty) > SHOWN_NAMES else ""
-        which = f"columns {', '.join(empty[:SHOWN_NAMES])}{more} have"
-        raise TableError(
-            f"{which if empty[1:] else f'column {empty[0]} has'} no name: give every column one."
-        )
+        which = ", ".join(empty[:SHOWN_NAMES]) + and_more(len(empty) - SHOWN_NAMES)
+        which = f"columns {which} have" if empty[1:] else f"column {which} has"
+        raise TableError(f"{which} no name: give every column one.")
     if len(set(names)) < len(names):
         seen: set[str] = set()
         twice = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
         raise TableError(f"several columns are called {listed(dict.fromkeys(twice))}: rename them.")
 
 
-def check_size(n_rows, n_columns):
+def check_size(n_rows: int, n_columns: int) -> None:
     """Raise a TableError for more cells than are taken."""
     if n_rows * n_columns > MAX_CELLS:
         raise TableError(

@@ -1,16 +1,26 @@
 """Tables written as CSV, if wanted with cells that no spreadsheet takes for formulas."""
 
 import csv
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from bayespoint._support.types import ArrayLike
 from bayespoint.io.tables.table import NUMBER
 
 # How formulas begin in spreadsheets, wide forms of the signs included.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def safe_cell(text):
+class TextStream(Protocol):
+    """What text is written to."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; return its length."""
+
+
+def safe_cell(text: str) -> str:
     """Text that a spreadsheet shows and does not run: ' before what could be a formula.
 
     Examples
@@ -24,7 +34,10 @@ def safe_cell(text):
     return text
 
 
-def write_csv(stream, names, columns, *, spreadsheet_safe=False, header=True):
+def write_csv(
+    stream: TextStream, names: Sequence[str], columns: Sequence[ArrayLike], *,
+    spreadsheet_safe: bool = False, header: bool = True,
+) -> None:  # fmt: skip
     """Write columns as CSV: commas, quotes where needed, lines ended by a line feed.
 
     Parameters
@@ -56,7 +69,7 @@ def write_csv(stream, names, columns, *, spreadsheet_safe=False, header=True):
     writer.writerows(zip(*cells, strict=True))
 
 
-def _cells(column, guard):
+def _cells(column: ArrayLike, guard: Callable[[str], str]) -> list[Any]:
     array = np.asarray(column)
     if array.dtype.kind in "iuf":
         return ["" if value != value else value for value in array.tolist()]

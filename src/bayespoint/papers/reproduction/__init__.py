@@ -2,10 +2,14 @@
 
 Each file defines ``ITEM``: what the paper did, our run, the numbers of both side by side, and a
 picture. ``item`` has what an item is made of and the rule for verdicts, ``folder`` runs items and
-keeps their numbers, pictures and page, ``tools`` has what several items compute.
+keeps their numbers, pictures and page, ``tools`` has what several items compute. Problems that
+several of them share: ``digits``, ``teachers`` (random perceptrons), ``toys`` (in three
+dimensions), ``polygons`` (in the plane), ``noisy_sphere`` and ``rm_kernel`` (sonar, the flipper).
 """
 
 from importlib import import_module
+
+from bayespoint.papers.reproduction.item import Item
 
 # In the order of the papers; "rm-figure-18.11" is in rm_figure_18_11.py.
 NAMES = (
@@ -36,7 +40,7 @@ NAMES = (
 )
 
 
-def load(name):
+def load(name: str) -> Item:
     """Return the item with that name."""
     if name not in NAMES:
         raise ValueError(f"there is no item {name!r}; there are: {', '.join(NAMES)}")

@@ -5,15 +5,27 @@ import math
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bayespoint import __version__
 from bayespoint.displays.style import pyplot
 from bayespoint.papers.reproduction import NAMES, load
-from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, Run, overall
+from bayespoint.papers.reproduction.item import (
+    BY_CONSTRUCTION,
+    NOT_REPRODUCED,
+    Data,
+    Item,
+    Run,
+    overall,
+)
+
+# What is kept of a run, as JSON.
+Record: TypeAlias = dict[str, Any]
 
 PAGE = "index.md"
 DOTS_PER_INCH = 100
@@ -26,7 +38,10 @@ PAPERS = {
 }
 
 
-def run_item(name, folder, *, quick=False, seed=0, n_jobs=1, on_progress=None):
+def run_item(
+    name: str, folder: str | Path, *, quick: bool = False, seed: int = 0, n_jobs: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Record:  # fmt: skip
     """Run one item and write its numbers and its picture; return its record."""
     item = load(name)
     start = time.perf_counter()
@@ -40,19 +55,19 @@ def run_item(name, folder, *, quick=False, seed=0, n_jobs=1, on_progress=None):
         "seed": seed,
         "n_jobs": n_jobs,
         "seconds": round(seconds, 1),
-        "data": _plain(data),
+        "data": plain(data),
     }
     return write_item(record, folder)
 
 
-def write_item(record, folder):
+def write_item(record: Record, folder: str | Path) -> Record:
     """Compare and draw from the numbers in a record; write it and its picture, and return it."""
     item = load(record["name"])
     rows = item.compare(record["data"])
     record = record | {
         "title": item.title,
         "verdict": overall(rows),
-        "rows": [_plain(asdict(row) | {"verdict": row.verdict}) for row in rows],
+        "rows": [plain(asdict(row) | {"verdict": row.verdict}) for row in rows],
         "cells": [row.cells() for row in rows],
     }
     folder = Path(folder)
@@ -63,7 +78,7 @@ def write_item(record, folder):
     return record
 
 
-def draw_item(item, data, path):
+def draw_item(item: Item, data: Data, path: Path) -> None:
     """Draw the picture of an item from its numbers."""
     plt = pyplot("reproduce")
     with plt.rc_context({"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}):
@@ -75,7 +90,7 @@ def draw_item(item, data, path):
             plt.close(figure)
 
 
-def _save(figure, path):
+def _save(figure: Any, path: Path) -> None:
     """Write a picture with few colours: a fifth of the size, and none is missed."""
     from io import BytesIO
 
@@ -89,26 +104,26 @@ def _save(figure, path):
     picture.save(path, optimize=True)
 
 
-def read_folder(folder):
+def read_folder(folder: str | Path) -> list[Record]:
     """Return the records in a folder, in the order of the papers."""
     paths = (Path(folder) / f"{name}.json" for name in NAMES)
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
 
 
-def write_page(folder):
+def write_page(folder: str | Path) -> Path:
     """Write the page about all items whose numbers are in the folder; return its path."""
     path = Path(folder) / PAGE
     _write(path, page(read_folder(folder)))
     return path
 
 
-def counted(record):
+def counted(record: Record) -> list[str]:
     """Return the verdicts of the rows that count: not of those that hold by construction."""
     verdicts = (row["verdict"] for row in record["rows"])
     return [verdict for verdict in verdicts if verdict != BY_CONSTRUCTION]
 
 
-def share(records):
+def share(records: list[Record]) -> str:
     """Say in a sentence how many items and rows are reproduced."""
     items = Counter(record["verdict"] for record in records)
     rows = Counter(verdict for record in records for verdict in counted(record))
@@ -120,7 +135,7 @@ def share(records):
     return f"Reproduced: {'; '.join(texts)}."
 
 
-def page(records):
+def page(records: list[Record]) -> str:
     """Return the page about some records, in Markdown."""
     quick = [record["name"] for record in records if record["quick"]]
     seconds = sum(record["seconds"] for record in records)
@@ -165,7 +180,7 @@ def page(records):
     return "\n".join(lines) + "\n"
 
 
-def _section(item, record):
+def _section(item: Item, record: Record) -> list[str]:
     """Return the lines of the page about one item."""
     lines = [
         "",
@@ -189,44 +204,44 @@ def _section(item, record):
     return lines
 
 
-def _anchor(name):
+def _anchor(name: str) -> str:
     return name.replace(".", "-")
 
 
-def _escaped(text):
+def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _size(records):
+def _size(records: list[Record]) -> str:
     kinds = {record["quick"] for record in records}
     return "as published" if kinds == {False} else "quick" if kinds == {True} else "mixed sizes"
 
 
-def _runs(records):
+def _runs(records: list[Record]) -> str:
     """Say so where items were not run in one go."""
     several = len({record["n_jobs"] for record in records}) > 1
     return ", in several runs with as many processes as the table says" if several else ""
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _plain(value):
+def plain(value: Any) -> Any:
     """Return what JSON can hold: arrays as lists, NaN and infinities as null."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         # Seven digits are more than any picture shows.
         return float(f"{value:.7g}") if math.isfinite(value) else None
     return value
 
 
-def _write(path, text):
+def _write(path: Path, text: str) -> None:
     """Write a file as a whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, encoding="utf-8")

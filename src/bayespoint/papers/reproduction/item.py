@@ -1,11 +1,17 @@
 """What an item is made of, and the rule by which it counts as reproduced."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
+
+T = TypeVar("T")
+
+# Numbers of a run: what JSON can hold.
+Data: TypeAlias = dict[str, Any]
 
 REPRODUCED, BETTER, NOT_REPRODUCED = "reproduced", "better", "not reproduced"
 
@@ -50,7 +56,7 @@ class Quantity:
     digits: int = 2
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """Whether the numbers agree; those that are not finite, errors too, do not."""
         off = self.measured - self.published
         chance = ERRORS * np.hypot(self.published_error, self.measured_error)
@@ -63,12 +69,12 @@ class Quantity:
         return BETTER if gain > 0 else NOT_REPRODUCED
 
     @property
-    def allowed(self):
+    def allowed(self) -> tuple[float, float]:
         """How far ours may lie below and above the published number, beyond chance."""
         one = self.tolerance
         return one if isinstance(one, tuple) else (one, one)
 
-    def cells(self):
+    def cells(self) -> tuple[str, str, str, str]:
         """Return what a table shows: what, published, ours, verdict."""
         published = _number(self.published, self.published_error, self.digits)
         below, above = self.allowed
@@ -107,23 +113,26 @@ class Claim:
     by_construction: bool = False
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """Whether the statement holds."""
         if not self.holds:
             return NOT_REPRODUCED
         return BY_CONSTRUCTION if self.by_construction else REPRODUCED
 
-    def cells(self):
+    def cells(self) -> tuple[str, str, str, str]:
         """Return what a table shows: what, published, ours, verdict."""
         return self.what, "", self.seen, self.verdict
 
 
-def _number(value, error, digits):
+Row: TypeAlias = Quantity | Claim
+
+
+def _number(value: float, error: float, digits: int) -> str:
     text = f"{value:.{digits}f}"
     return f"{text} ± {error:.{digits}f}" if error else text
 
 
-def overall(rows):
+def overall(rows: Sequence[Row]) -> str:
     """Return the verdict of an item: that of its worst row, better if one is and none fails.
 
     Rows that hold by construction do not count.
@@ -159,23 +168,23 @@ class Run:
     n_jobs: int = 1
     on_progress: Callable[[int, int], None] | None = None
 
-    def size(self, published, quick):
+    def size(self, published: T, quick: T) -> T:
         """Return the first number, or the second one in a quick run."""
         return quick if self.quick else published
 
-    def entropy(self, *key):
+    def entropy(self, *key: int) -> list[int]:
         """Return numbers that seed a generator, different for each item and key."""
         return [self.seed, zlib.crc32(self.name.encode()), *key]
 
-    def rng(self, *key):
+    def rng(self, *key: int) -> np.random.Generator:
         """Return a generator of its own for the key."""
         return np.random.default_rng(self.entropy(*key))
 
-    def integer(self, *key):
+    def integer(self, *key: int) -> int:
         """Return a ``random_state`` for the key."""
         return int(self.rng(*key).integers(2**31))
 
-    def map(self, function, cases):
+    def map(self, function: Callable[..., Any], cases: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Return ``function(*case)`` for every case, in order, on all processes.
 
         The function and its arguments travel to other processes: define it at the top of a module.
@@ -228,18 +237,18 @@ class Item:
     title: str
     then: str
     now: str
-    measure: Callable[[Run], dict]
-    compare: Callable[[dict], list]
-    draw: Callable[[dict, object], None]
+    measure: Callable[[Run], Data]
+    compare: Callable[[Data], list[Row]]
+    draw: Callable[[Data, Any], None]
     alt: str
-    thoughts: str | Callable[[dict], str] = ""
+    thoughts: str | Callable[[Data], str] = ""
     size: tuple[float, float] = (9.0, 4.0)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """How the command line calls it."""
         return f"{self.paper}-{self.place}".lower().replace(" ", "-")
 
-    def why(self, data):
+    def why(self, data: Data) -> str:
         """Return the thoughts, with the numbers of a run."""
         return self.thoughts(data) if callable(self.thoughts) else self.thoughts

@@ -1,14 +1,16 @@
 """JMLR figure 10: the training images of USPS that perceptrons use most."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.stats import fisher_exact, spearmanr
 from sklearn.model_selection import StratifiedKFold
 
-from bayespoint.displays.style import BLUE, LABEL_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, VERMILION, label_axes
 from bayespoint.papers.reproduction import digits
-from bayespoint.papers.reproduction.item import Claim, Item
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
 
 N_SHOWN = 25
 WIDTH = 16
@@ -28,7 +30,7 @@ SECOND = {"kernel": "rbf", "gamma": 4.0, "normalize_kernel": True, "softness": 0
 GROUPS = (0, 1, 5, 10, 15, 20, 30)
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Count how often each image is used, and classify it without knowing its label."""
     X, y, _, _ = digits.grey("usps")
     X, y = digits.some(X, y, run.size(7_291, 2_500), run.rng(0))
@@ -55,15 +57,15 @@ def measure(run):
     }  # fmt: skip
 
 
-def count_uses(X, y, seed, n_jobs):
+def count_uses(X: Array, y: Array, seed: int, n_jobs: int) -> Array:
     """Return for each image how many of the 100 classifiers give it a coefficient."""
     clf = digits.fit(X, y, digits.N_PERCEPTRONS, seed=seed, n_jobs=n_jobs)
     uses = np.zeros(len(y), dtype=np.int64)
-    uses[clf.support_] = np.count_nonzero(digits.draw_coef(clf), axis=(0, 1))
+    uses[clf.support_] = np.count_nonzero(clf.predictor_.draws(), axis=(0, 1))
     return uses
 
 
-def held_out(X, y, n_folds, seed, n_jobs, **settings):
+def held_out(X: Array, y: Array, n_folds: int, seed: int, n_jobs: int, **settings: Any) -> Array:
     """Return what machines say that have not seen the image."""
     said = np.empty_like(y)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
@@ -75,7 +77,7 @@ def held_out(X, y, n_folds, seed, n_jobs, **settings):
     return said
 
 
-def group_errors(uses, wrong):
+def group_errors(uses: Array, wrong: Array) -> dict[str, Array]:
     """Return numbers of images and of held-out errors by how often they are used."""
     group = np.searchsorted(GROUPS, uses, side="right") - 1
     return {
@@ -84,17 +86,17 @@ def group_errors(uses, wrong):
     }
 
 
-def as_text(image):
+def as_text(image: Array) -> str:
     """Return an image as hexadecimal digits, 0 for the background."""
     return "".join(f"{level:x}" for level in np.round((LEVELS - 1) * image).astype(int))
 
 
-def as_image(text):
+def as_image(text: str) -> Array:
     """Return the image that a text stands for."""
     return np.array([int(level, LEVELS) for level in text]).reshape(WIDTH, WIDTH)
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that these images are hard and that some are noise."""
     top = data["top"]
     wrong = sum(one["said"] != one["label"] for one in top)
@@ -129,7 +131,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the images, and errors by use."""
     left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
     for axes, one in zip(left.subplots(5, 5).flat, data["top"], strict=True):
@@ -149,8 +151,7 @@ def draw(data, figure):
     ends = [*(f"{a}–{b - 1}" if b - a > 1 else f"{a}" for a, b in pairwise(GROUPS)),
             f"{GROUPS[-1]}+"]  # fmt: skip
     axes.set_xticks(range(len(GROUPS)), ends, fontsize=11)
-    axes.set_xlabel("classifiers of 100 that use an image", fontsize=LABEL_SIZE)
-    axes.set_ylabel("held-out error (%)", fontsize=LABEL_SIZE)
+    label_axes(axes, "classifiers of 100 that use an image", "held-out error (%)")
     axes.set_title("Numbers of images on the bars", fontsize=12)
 
 

@@ -1,12 +1,14 @@
 """JMLR figure 12: arccos(x)/pi and its proxy (1 - x)/2."""
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint.displays.style import BLUE, LABEL_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import Claim, Item, Quantity
+from bayespoint.displays.style import BLUE, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Quantity, Row, Run
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Tabulate both functions."""
     x = np.linspace(-1, 1, run.size(200_001, 2001))
     error, proxy = np.arccos(x) / np.pi, (1 - x) / 2
@@ -23,7 +25,7 @@ def measure(run):
     }
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare the translation that makes the proxy a bound."""
     return [
         Quantity("largest difference", 0.11, data["shift"], tolerance=0.005, better=None, digits=4),
@@ -37,7 +39,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw both functions and the band."""
     axes = figure.subplots()
     x, proxy = np.array(data["x"]), np.array(data["proxy"])
@@ -47,8 +49,8 @@ def draw(data, figure):
     )  # fmt: skip
     axes.plot(x, proxy, color=VERMILION, linestyle="--", linewidth=2, label="(1 − x)/2")
     axes.plot(x, data["error"], color=BLUE, linewidth=2, label="arccos(x)/π")
-    axes.set_xlabel("x = ⟨v, w⟩, the cosine between two classifiers", fontsize=LABEL_SIZE)
-    axes.set_ylabel("share of inputs on which they differ", fontsize=LABEL_SIZE)
+    label_axes(axes, "x = ⟨v, w⟩, the cosine between two classifiers",
+               "share of inputs on which they differ")  # fmt: skip
     axes.legend()
 
 

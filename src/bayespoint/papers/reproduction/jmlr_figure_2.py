@@ -1,11 +1,14 @@
 """JMLR figure 2: a version space in three dimensions."""
 
+from typing import Any
+
 import numpy as np
 
 from bayespoint import VersionSpace, inference
-from bayespoint.displays.geometry import View, arc, tangents, unit
+from bayespoint._support.types import Array
+from bayespoint.displays.geometry import View, outline, tangents, unit
 from bayespoint.displays.style import BLUE, LABEL_SIZE, SKY
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.toys import (
     TRAINING_POINTS,
     Polygon,
@@ -24,7 +27,7 @@ CHUNK = 1_000_000
 ASIDE = 0.35
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Draw a toy problem; find its polygon, and what random classifiers and the billiard say."""
     toy = random_toy(run.rng(0))
     polygon = Polygon(toy.normals)
@@ -52,13 +55,13 @@ def measure(run):
     }
 
 
-def random_labels(rng, n, normals):
+def random_labels(rng: np.random.Generator, n: int, normals: Array) -> Array:
     """Return how many of n random classifiers have each labelling, all right in the last place."""
     right = rng.standard_normal((n, 3)) @ normals.T > 0
     return np.bincount(right @ (1 << np.arange(len(normals))), minlength=1 << len(normals))
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that version space is convex and that training examples bound it."""
     normals, walls, ring = (np.array(data[name]) for name in ("normals", "walls", "corners"))
     margins = ring @ normals.T
@@ -98,7 +101,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the sphere from outside, version space a little aside."""
     normals, ring = np.array(data["normals"]), np.array(data["corners"])
     centre, bounding = np.array(data["centre"]), set(data["walls"])
@@ -108,9 +111,7 @@ def draw(data, figure):
     axes.set_axis_off()
     turn = np.linspace(0, 2 * np.pi, 361)
     axes.fill(np.cos(turn), np.sin(turn), facecolor="0.97", edgecolor="0.45", linewidth=1.2)
-    ends = zip(np.roll(ring, 1, axis=0), ring, strict=True)
-    outline = view.project(np.concatenate([arc(*pair) for pair in ends]))
-    axes.fill(*outline.T, color=SKY, alpha=0.6, label="version space")
+    axes.fill(*view.project(outline(ring)).T, color=SKY, alpha=0.6, label="version space")
     for number, normal in enumerate(normals):
         edge = number in bounding
         axes.plot(
@@ -126,7 +127,7 @@ def draw(data, figure):
     figure.legend(loc="outside right center", frameon=False, fontsize=LABEL_SIZE)
 
 
-def _frame(centre, ring):
+def _frame(centre: Array, ring: Array) -> Array:
     """Axes of the picture: version space to the upper right of the middle."""
     right, up = tangents(centre, ring)
     front = unit(centre - ASIDE * (right + up))
@@ -134,7 +135,7 @@ def _frame(centre, ring):
     return np.array([right, np.cross(front, right), front])
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     share, m, n = data["consistent"] / data["n_random"], len(data["normals"]), len(data["walls"])
     error = np.sqrt(data["area"] * (1 - data["area"]) / data["n_random"])

@@ -1,10 +1,13 @@
 """JMLR figure 5: softness makes parameter space a ball."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from bayespoint.displays.style import BLUE, LABEL_SIZE, ORANGE, SKY, VERMILION
-from bayespoint.papers.reproduction.item import Claim, Item
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, LABEL_SIZE, ORANGE, SKY, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
 
 M = 3
 LAMBDAS = np.geomspace(1e-3, 1e2, 26)
@@ -20,7 +23,7 @@ BALL, FAR_FROM_BALL = 1.05, 3.0
 ROUNDING = 1e-12
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Eigenvalues of the Gram matrices of random problems, with two kernels."""
     X = run.rng(0).uniform(-1, 1, (run.size(1000, 200), M, 2))
     rbf = [rbf_kernel(points, gamma=GAMMA) for points in X]
@@ -39,7 +42,7 @@ def measure(run):
     }
 
 
-def semi_axes(eigenvalues, softness):
+def semi_axes(eigenvalues: Array, softness: float) -> Array:
     """Semi-axes of a' (G + softness I) a = 1, the shortest first, scaled to the unit ball's volume.
 
     They are 1 / sqrt(eigenvalue + softness) before that.
@@ -48,13 +51,13 @@ def semi_axes(eigenvalues, softness):
     return axes / np.exp(np.mean(np.log(axes), axis=-1, keepdims=True))
 
 
-def pancakes(axes):
+def pancakes(axes: Array) -> Array:
     """Whether the middle axis is nearer to the longest than to the shortest, by ratio."""
     short, middle, long = np.moveaxis(np.log(axes), -1, 0)
     return middle - short > long - middle
 
 
-def _shapes(eigenvalues):
+def _shapes(eigenvalues: Array) -> Data:
     """Over softness: quartiles of the longest axis over the shortest, and share of pancakes."""
     axes = [semi_axes(eigenvalues, softness) for softness in LAMBDAS]
     ratios = np.array([one[:, -1] / one[:, 0] for one in axes])
@@ -65,13 +68,13 @@ def _shapes(eigenvalues):
     }
 
 
-def _spread(grams, softness):
+def _spread(grams: list[Array], softness: float) -> Array:
     """Largest over smallest squared distance of the points in feature space."""
     squared = np.array([2 * (1 + softness - K[np.triu_indices(M, 1)]) for K in grams])
     return squared.max(axis=1) / squared.min(axis=1)
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check what the text says about small and large softness."""
     rbf, linear, n = data["rbf"], data["linear"], data["n_problems"]
     median = rbf["ratio"][1]
@@ -119,7 +122,7 @@ def compare(data):
     ]  # fmt: skip
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw ellipsoids of one problem, and the ratio of axes over softness of all."""
     grid = figure.add_gridspec(2, len(SHOWN), height_ratios=(1, 1.05))
     values, vectors = np.linalg.eigh(np.array(data["shown"]))
@@ -138,12 +141,11 @@ def draw(data, figure):
     axes.set(xscale="log", yscale="log", yticks=(1, 2, 5, 10, 20, 50))
     axes.set_yticklabels(("1", "2", "5", "10", "20", "50"))
     axes.set_yticks([], minor=True)
-    axes.set_xlabel("softness λ", fontsize=LABEL_SIZE)
-    axes.set_ylabel("longest axis / shortest", fontsize=LABEL_SIZE)
+    label_axes(axes, "softness λ", "longest axis / shortest")
     axes.legend(frameon=False)
 
 
-def _draw_ellipsoid(axes, values, vectors, softness):
+def _draw_ellipsoid(axes: Any, values: Array, vectors: Array, softness: float) -> None:
     """In the coordinates of the three coefficients."""
     turn, tilt = np.meshgrid(np.linspace(0, 2 * np.pi, 37), np.linspace(0, np.pi, 19))
     ball = np.array([np.cos(turn) * np.sin(tilt), np.sin(turn) * np.sin(tilt), np.cos(tilt)])

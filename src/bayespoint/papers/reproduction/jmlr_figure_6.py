@@ -1,17 +1,21 @@
 """JMLR figure 6: Bayes point and centre of the largest ball in regular and elongated spaces."""
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import spearmanr
 
 from bayespoint import VersionSpace, inference
-from bayespoint.displays.geometry import View, arc, tangents
-from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, SKY, TEXT_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import Claim, Item
-from bayespoint.papers.reproduction.tools import max_margin, stderr
+from bayespoint._support.types import Array
+from bayespoint.displays.geometry import View, outline, tangents
+from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, SKY, TEXT_SIZE, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
+from bayespoint.papers.reproduction.tools import degrees_between, max_margin, stderr
 from bayespoint.papers.reproduction.toys import (
     TEST_POINTS,
     TRAINING_POINTS,
     Polygon,
+    Toy,
     random_toy,
     space_positions,
     toy_errors,
@@ -39,7 +43,7 @@ DOTS = 1000
 COLUMNS = ("elongation", "angle", "bpm", "ball", "svm")
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Both centres and their errors in many problems; two of them in full."""
     n_problems = run.size(10_000, 400)
     chunks = np.array_split(np.arange(n_problems), max(1, n_problems // CHUNK))
@@ -56,7 +60,7 @@ def measure(run):
     return {"summary": summary(table), "some": some, "shown": shown}
 
 
-def summary(table):
+def summary(table: dict[str, Array]) -> Data:
     """Return what the statements are checked with."""
     order = np.argsort(table["elongation"])
     gains = {name: table[name] - table["bpm"] for name in ("ball", "svm")}
@@ -82,7 +86,7 @@ def summary(table):
     return found
 
 
-def solve(entropies):
+def solve(entropies: list[list[int]]) -> Array:
     """Return the columns for some problems, one row each."""
     rows = []
     for entropy in entropies:
@@ -90,13 +94,13 @@ def solve(entropies):
         toy = random_toy(rng)
         polygon = Polygon(toy.normals)
         machines = [polygon.centre(), polygon.ball_centre, max_margin(toy.y[:, None] * toy.X)]
-        angle = np.degrees(np.arccos(np.clip(machines[0] @ machines[1], -1, 1)))
+        angle = degrees_between(machines[0], machines[1])
         errors = toy_errors(machines, toy.teacher, rng)
         rows.append([polygon.elongation(), angle, *errors])
     return np.array(rows)
 
 
-def in_full(toy, n_draws, seed):
+def in_full(toy: Toy, n_draws: int, seed: int) -> Data:
     """Return what the picture shows of a problem, and the billiard's view of it."""
     polygon = Polygon(toy.normals)
     space = VersionSpace(toy.X @ toy.X.T, toy.y)
@@ -114,14 +118,14 @@ def in_full(toy, n_draws, seed):
         "radius": polygon.radius(),
         "teacher": toy.teacher,
         "bounces": path[at_walls].round(5),
-        "billiard_angle": np.degrees(np.arccos(np.clip(found @ centre, -1, 1))),
+        "billiard_angle": degrees_between(found, centre),
     }
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check the statements over all problems: the printed numbers are of two that are lost."""
     found = data["summary"]
-    rows = []
+    rows: list[Row] = []
     for name, what in (
         ("ball", "the centre of the largest ball"),
         ("svm", "the SVM on points as they are"),
@@ -151,7 +155,7 @@ def compare(data):
     return rows
 
 
-def _grows(found, name, what, unit):
+def _grows(found: Data, name: str, what: str, unit: str) -> Claim:
     correlation, quarters = found[name]["correlation"], found[name]["quarters"]
     chance = 2 / np.sqrt(found["n_problems"] - 1)
     return Claim(
@@ -162,7 +166,7 @@ def _grows(found, name, what, unit):
     )
 
 
-def _occur(found, kind, svm, bpm, what):
+def _occur(found: Data, kind: str, svm: float, bpm: float, what: str) -> Claim:
     return Claim(
         f"problems like the one with {svm} % and {bpm} % occur: the Bayes point {what} in at "
         f"least {RARE:.0%}",
@@ -172,7 +176,7 @@ def _occur(found, kind, svm, bpm, what):
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the two version spaces, and all problems."""
     figure.get_layout_engine().set(h_pad=0.12)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
@@ -200,8 +204,8 @@ def draw(data, figure):
     right.set(xscale="log", xticks=(1, 2, 5, 10, 20))
     right.set_xticklabels(("1", "2", "5", "10", "20"))
     right.set_xticks([], minor=True)
-    right.set_xlabel("elongation: length / diameter of the ball", fontsize=LABEL_SIZE)
-    right.set_ylabel("error of ball − Bayes point, points", fontsize=LABEL_SIZE)
+    label_axes(right, "elongation: length / diameter of the ball",
+               "error of ball − Bayes point, points")  # fmt: skip
     right.set_title(
         f"{len(some['bpm']):,} of {data['summary']['n_problems']:,} problems", fontsize=LABEL_SIZE
     )
@@ -209,14 +213,13 @@ def draw(data, figure):
                   frameon=False, fontsize=TEXT_SIZE)  # fmt: skip
 
 
-def _draw_space(axes, shown):
+def _draw_space(axes: Any, shown: Data) -> None:
     ring, centre = np.array(shown["corners"]), np.array(shown["centre"])
     ball_centre = np.array(shown["ball_centre"])
     view = View(np.vstack([tangents(centre, ring), centre]))
-    ends = zip(np.roll(ring, 1, axis=0), ring, strict=True)
-    outline = view.project(np.concatenate([arc(*pair) for pair in ends]))
-    axes.fill(*outline.T, color=SKY, alpha=0.4, label="version space")
-    axes.plot(*outline.T, color="0.3", linewidth=1.5)
+    edge = view.project(outline(ring))
+    axes.fill(*edge.T, color=SKY, alpha=0.4, label="version space")
+    axes.plot(*edge.T, color="0.3", linewidth=1.5)
     turn = np.linspace(0, 2 * np.pi, 181)[:, None]
     right, up = tangents(ball_centre)
     circle = np.cos(turn) * right + np.sin(turn) * up
@@ -231,7 +234,7 @@ def _draw_space(axes, shown):
               markersize=11, markeredgewidth=2, label="Bayes point")  # fmt: skip
     axes.set(aspect="equal", xticks=[], yticks=[])
     axes.set_frame_on(False)
-    low, high = np.nanmin(outline, axis=0), np.nanmax(outline, axis=0)
+    low, high = np.nanmin(edge, axis=0), np.nanmax(edge, axis=0)
     half = 0.54 * np.max(high - low)
     axes.set(xlim=(low[0] + high[0]) / 2 + np.array([-half, half]),
              ylim=(low[1] + high[1]) / 2 + np.array([-half, half]))  # fmt: skip

@@ -1,12 +1,14 @@
 """JMLR figure 7: decision functions of SVM and Bayes point machine on a problem in the plane."""
 
+from typing import Any
+
 import numpy as np
-from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace, inference
-from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item, Quantity
-from bayespoint.papers.reproduction.tools import max_margin_coef, stderr
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Quantity, Row, Run
+from bayespoint.papers.reproduction.tools import max_margin_coef, rbf, stderr
 
 # Margins of the SVM and of the Bayes point, with three digits behind the point.
 SVM_MARGIN, BPM_MARGIN = 0.036, 0.020
@@ -32,7 +34,7 @@ COLUMNS = ("svm_margin", "bpm_margin", "svm_roughness", "bpm_roughness", "svm_sl
            "angle_error")  # fmt: skip
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Solve many random problems; show the one whose SVM has the margin nearest to the paper's."""
     n_problems, n_draws = run.size(200, 20), run.size(1000, 200)
     table = np.array(run.map(row_of, [(run.entropy(k), n_draws) for k in range(n_problems)]))
@@ -49,7 +51,7 @@ def measure(run):
     }
 
 
-def problem(rng):
+def problem(rng: np.random.Generator) -> tuple[Array, Array]:
     """Points uniform in the box with labels of a random function: a draw of the kernel's prior."""
     while True:
         X = rng.uniform(-HALF_WIDTH, HALF_WIDTH, (M, 2))
@@ -59,12 +61,12 @@ def problem(rng):
             return X, np.sign(f)
 
 
-def kernel(A, B):
+def kernel(A: Array, B: Array) -> Array:
     """Return the RBF kernel of the paper."""
-    return rbf_kernel(A, B, gamma=1 / (2 * SIGMA**2))
+    return rbf(A, B, SIGMA)
 
 
-def solve(entropy, n_draws):
+def solve(entropy: list[int], n_draws: int) -> tuple[Array, Array, Array, float]:
     """Return a problem, coefficients of SVM and Bayes point at unit norm, and the latter's error.
 
     The error is the billiard's own estimate, an angle.
@@ -79,7 +81,7 @@ def solve(entropy, n_draws):
     return X, y, machines, post.bayes_point_error()
 
 
-def functions(X, machines):
+def functions(X: Array, machines: Array) -> tuple[Array, Array]:
     """Return values (machine, row, column) on the grid, and squared slopes in the same shape."""
     side = np.linspace(-HALF_WIDTH, HALF_WIDTH, GRID)
     points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
@@ -93,7 +95,7 @@ def functions(X, machines):
     return values.reshape(shape), np.sum(np.square(slopes), axis=0).reshape(shape) / SIGMA**4
 
 
-def row_of(entropy, n_draws):
+def row_of(entropy: list[int], n_draws: int) -> list[float]:
     """Return smallest margins, roughness and slopes of both machines, and the angle's error."""
     X, y, machines, error = solve(entropy, n_draws)
     margins = np.min(y * (machines @ kernel(X, X)), axis=1)
@@ -103,9 +105,9 @@ def row_of(entropy, n_draws):
     return [*margins, *roughness, *slope, error]
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare margins; check that the Bayes point's function is smoother."""
-    table = {name: np.array(column) for name, column in data["table"].items()}
+    table = _columns(data)
     svm, bpm = table["svm_margin"], table["bpm_margin"]
     ratio, published = bpm / svm, BPM_MARGIN / SVM_MARGIN
     rough = np.log(table["bpm_roughness"] / table["svm_roughness"])
@@ -113,9 +115,9 @@ def compare(data):
     inside = f"{np.mean(bpm > 0):.0%} of {len(bpm)}"
     return [
         Quantity("smallest margin of the SVM (mean)", SVM_MARGIN, svm.mean(),
-                 np.std(svm, ddof=1), stderr(svm), better=None, digits=3),
+                 float(np.std(svm, ddof=1)), stderr(svm), better=None, digits=3),
         Quantity("smallest margin of the Bayes point as a share of it (mean)", published,
-                 ratio.mean(), np.std(ratio, ddof=1), stderr(ratio),
+                 ratio.mean(), float(np.std(ratio, ddof=1)), stderr(ratio),
                  tolerance=RATIO_ROUNDING, better=None),
         Claim(
             "the Bayes point gives up margin, and yet is inside version space",
@@ -136,14 +138,18 @@ def compare(data):
     ]  # fmt: skip
 
 
-def _times(logarithms, word):
+def _columns(data: Data) -> dict[str, Array]:
+    return {name: np.array(column) for name, column in data["table"].items()}
+
+
+def _times(logarithms: Array, word: str) -> str:
     return (
         f"{np.exp(logarithms.mean()):.3f} times the SVM's (logarithm {logarithms.mean():.3f} ± "
         f"{stderr(logarithms):.3f}), {word} in {np.mean(logarithms < 0):.0%}"
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw both functions as filled contours, and the ratios over all problems."""
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
     reach = max(np.max(np.abs(data["svm"])), np.max(np.abs(data["bpm"])))
@@ -156,7 +162,7 @@ def draw(data, figure):
                        fontsize=LABEL_SIZE)  # fmt: skip
     figure.colorbar(filled, ax=(left, middle), shrink=0.7, label="output at unit norm",
                     ticks=np.round(reach * np.array([-0.8, -0.4, 0, 0.4, 0.8]), 1))  # fmt: skip
-    table = {name: np.array(column) for name, column in data["table"].items()}
+    table = _columns(data)
     right.axhline(1, color="0.5", linewidth=1)
     right.axvline(1, color="0.5", linewidth=1)
     right.plot(table["bpm_margin"] / table["svm_margin"],
@@ -167,12 +173,11 @@ def draw(data, figure):
     right.set_xlim(0, 1.05)
     low, high = right.get_ylim()
     right.set_ylim(low - 0.3 * (high - low), high)  # room for the legend
-    right.set_xlabel("margin, Bayes point / SVM", fontsize=LABEL_SIZE)
-    right.set_ylabel("slope / size, Bayes point / SVM", fontsize=LABEL_SIZE)
+    label_axes(right, "margin, Bayes point / SVM", "slope / size, Bayes point / SVM")
     right.legend(loc="lower left", fontsize=TEXT_SIZE)
 
 
-def _draw_function(axes, data, name, levels):
+def _draw_function(axes: Any, data: Data, name: str, levels: Array) -> Any:
     side, y = np.linspace(-HALF_WIDTH, HALF_WIDTH, GRID), np.array(data["y"])
     filled = axes.contourf(side, side, data[name], levels, cmap="PuOr", extend="both")
     axes.contour(side, side, data[name], [0], colors=BLACK, linewidths=2)
@@ -184,9 +189,9 @@ def _draw_function(axes, data, name, levels):
     return filled
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
-    table = {name: np.array(column) for name, column in data["table"].items()}
+    table = _columns(data)
     ratio = table["bpm_margin"] / table["svm_margin"]
     of_means = table["bpm_margin"].mean() / table["svm_margin"].mean()
     rough, slope = (table[f"bpm_{key}"] / table[f"svm_{key}"] for key in ("roughness", "slope"))

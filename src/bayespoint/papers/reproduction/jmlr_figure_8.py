@@ -1,18 +1,22 @@
 """JMLR figure 8: soft boundaries of Bayes point machine and soft margins of SVM over softness."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace, inference
+from bayespoint._support.types import Array
 from bayespoint.displays.geometry import unit
 from bayespoint.displays.style import BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import Claim, Item
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import (
     distinct,
     max_margin,
     max_margin_coef,
+    means,
+    rbf,
     split_of,
-    stderr,
 )
 from bayespoint.papers.reproduction.toys import TEST_POINTS, Polygon, random_toy
 
@@ -28,7 +32,7 @@ CHUNK = 10
 NAMES = {"toy": "toy problem, linear kernel", "heart": "heart, RBF, σ = 3"}
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Errors of both machines over softness, in toy problems and splits of heart."""
     n_draws = run.size(400, 100)
     chunks = np.array_split(np.arange(run.size(1000, 40)), run.size(1000, 40) // CHUNK)
@@ -47,21 +51,23 @@ def measure(run):
     }
 
 
-def solve(name, keys, n_draws):
+def solve(name: str, keys: list[Any], n_draws: int) -> Array:
     """Return errors of SVM and Bayes point in per cent and where they differ, for some problems.
 
     The shape is (problem, softness, 3).
     """
-    solver = {"toy": solve_toy, "heart": solve_heart, "unit": solve_unit}[name]
-    return np.array([solver(key, n_draws) for key in keys])
+    solvers: dict[str, Any] = {"toy": solve_toy, "heart": solve_heart, "unit": solve_unit}
+    return np.array([solvers[name](key, n_draws) for key in keys])
 
 
-def solve_unit(entropy, n_draws):
+def solve_unit(entropy: list[int], n_draws: int) -> list[list[float]]:
     """Return rows for the least and the largest softness of a toy problem with unit vectors."""
     return solve_toy(entropy, n_draws, LAMBDAS[:: len(LAMBDAS) - 1], unit_length=True)
 
 
-def solve_toy(entropy, n_draws, lambdas=LAMBDAS, unit_length=False):
+def solve_toy(
+    entropy: list[int], n_draws: int, lambdas: Sequence[float] = LAMBDAS, unit_length: bool = False
+) -> list[list[float]]:
     """Return a row for every softness, of one toy problem."""
     rng = np.random.default_rng(entropy)
     toy = random_toy(rng)
@@ -81,52 +87,48 @@ def solve_toy(entropy, n_draws, lambdas=LAMBDAS, unit_length=False):
     return rows
 
 
-def solve_heart(key, n_draws):
+def solve_heart(key: tuple[int, int], n_draws: int) -> list[list[float]]:
     """Return a row for every softness, of one split of heart."""
     split, seed = key
     X, y, X_test, y_test = split_of("heart", split)
     X, y = distinct(X, y)
-    gamma = 1 / (2 * SIGMA**2)
-    K, cross = rbf_kernel(X, gamma=gamma), rbf_kernel(X_test, X, gamma=gamma)
+    K, cross = rbf(X, X, SIGMA), rbf(X_test, X, SIGMA)
     return [
         row_of(machines(VersionSpace(K, y, softness=softness), n_draws, seed) @ cross.T, y_test)
         for softness in LAMBDAS
     ]
 
 
-def machines(space, n_draws, seed):
+def machines(space: VersionSpace, n_draws: int, seed: int) -> Array:
     """Return coefficients of SVM and Bayes point, one a row: the same Gram matrix for both."""
     post = inference.sample_billiard(space, n_draws, random_state=seed)
     return np.array([max_margin_coef(space), post.bayes_point()])
 
 
-def row_of(outputs, y):
+def row_of(outputs: Array, y: Array) -> list[float]:
     """Return both errors and the share of points on which the machines differ, in per cent."""
     wrong = outputs * y <= 0
     return [*(100 * wrong.mean(axis=1)), 100 * np.mean(wrong[0] != wrong[1])]
 
 
-def summary(table):
+def summary(table: Array) -> Data:
     """Return means over problems with standard errors, and paired differences of the minima."""
-    mean, error = table.mean(axis=0), stderr(table)
-    best = {"svm": int(np.argmin(mean[:, 0])), "bpm": 1 + int(np.argmin(mean[1:, 1]))}
-    gap = table[:, best["svm"], 0] - table[:, best["bpm"], 1]
-    helps = table[:, 0, 1] - table[:, best["bpm"], 1]
-    differ = table[:, 0, 2] - table[:, -1, 2]
+    svm, bpm, differ = np.moveaxis(table, 2, 0)
+    lowest = int(np.argmin(svm.mean(axis=0)))
+    soft = 1 + int(np.argmin(bpm[:, 1:].mean(axis=0)))
     return {
-        "n_problems": len(table),
-        "svm": mean[:, 0], "svm_error": error[:, 0],
-        "bpm": mean[:, 1], "bpm_error": error[:, 1],
-        "differ": mean[:, 2], "best": best,
-        "gap": gap.mean(), "gap_error": stderr(gap),
-        "helps": helps.mean(), "helps_error": stderr(helps),
-        "nearer": differ.mean(), "nearer_error": stderr(differ),
+        "n_problems": len(table), "best": {"svm": lowest, "bpm": soft},
+        "differ": differ.mean(axis=0),
+        **means(
+            svm=svm, bpm=bpm, gap=svm[:, lowest] - bpm[:, soft],
+            helps=bpm[:, 0] - bpm[:, soft], nearer=differ[:, 0] - differ[:, -1],
+        ),
     }  # fmt: skip
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check what the text says about the minima, and about the two machines (3.3)."""
-    rows = [_minima(title, data[name], data["lambdas"]) for name, title in NAMES.items()]
+    rows: list[Row] = [_minima(title, data[name], data["lambdas"]) for name, title in NAMES.items()]
     rows += [
         _nearer(NAMES["toy"], data["toy"]),
         _nearer("toy problem with points of unit length", data["unit"]),
@@ -145,7 +147,7 @@ def compare(data):
     return rows
 
 
-def _minima(title, one, lambdas):
+def _minima(title: str, one: Data, lambdas: Sequence[float]) -> Claim:
     svm, bpm = one["best"]["svm"], one["best"]["bpm"]
     return Claim(
         f"{title}: the SVM's lowest error is close to, or just above, that of the Bayes point with "
@@ -156,7 +158,7 @@ def _minima(title, one, lambdas):
     )
 
 
-def _nearer(title, one):
+def _nearer(title: str, one: Data) -> Claim:
     return Claim(
         f"{title}: softness brings the machines together (they differ on fewer test points at the "
         "largest λ than at 0, by 2 standard errors)",
@@ -165,11 +167,11 @@ def _nearer(title, one):
     )
 
 
-def _ends(one):
+def _ends(one: Data) -> str:
     return f"{one['differ'][0]:.1f} % at 0, {one['differ'][-1]:.1f} % at {LAMBDAS[-1]:g}"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw errors over softness, the hard machines at the left of a gap."""
     # On a logarithmic scale zero has no place: one step left of the others.
     lambdas = np.array(data["lambdas"])

@@ -1,10 +1,12 @@
 """JMLR figure 9: MNIST and USPS, error against rejection."""
 
+from typing import Any
+
 import numpy as np
 
 from bayespoint.displays.style import LABEL_SIZE, PURPLE
 from bayespoint.papers.reproduction import digits
-from bayespoint.papers.reproduction.item import Claim, Item, Quantity
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Quantity, Row, Run
 
 USPS = 4.73
 SVM_USPS = 4.6
@@ -13,27 +15,22 @@ SVM_USPS = 4.6
 ROUGHLY = 0.05
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Fit perceptrons to both sets; errors by rejection."""
-    X, y, X_test, y_test = digits.grey("mnist")
-    X, y = digits.some(X, y, run.size(60_000, 6_000), run.rng(0))
-    X_test, y_test = digits.some(X_test, y_test, run.size(10_000, 2_000), run.rng(1))
     mnist = digits.measure_rejection(
-        X, y, X_test, y_test, run.size(100, 10), seed=run.integer(2), n_jobs=run.n_jobs
+        digits.mnist(run), run.size(100, 10), seed=run.integer(2), n_jobs=run.n_jobs
     )
-    X, y, X_test, y_test = digits.grey("usps")
-    usps = digits.measure_rejection(
-        X, y, X_test, y_test, run.size(100, 20), seed=run.integer(3), n_jobs=run.n_jobs
-    )
+    X, y, X_test, y_test = data = digits.grey("usps")
+    usps = digits.measure_rejection(data, run.size(100, 20), seed=run.integer(3), n_jobs=run.n_jobs)
     # As the file has them, the background at -1.
-    X, X_test = 2 * X - 1, 2 * X_test - 1
+    data = 2 * X - 1, y, 2 * X_test - 1, y_test
     signed = digits.measure_rejection(
-        X, y, X_test, y_test, run.size(100, 10), seed=run.integer(4), n_jobs=run.n_jobs, coef0=1.0
+        data, run.size(100, 10), seed=run.integer(4), n_jobs=run.n_jobs, coef0=1.0
     )
     return {"mnist": mnist, "usps": usps, "signed": signed["tables"]}
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare errors without rejection, and that with most."""
     rows = []
     for key, name, published in (("mnist", "MNIST", digits.MNIST_TABLE[0]), ("usps", "USPS", USPS)):
@@ -47,7 +44,7 @@ def compare(data):
     return [*rows, *_claims(data)]
 
 
-def _claims(data):
+def _claims(data: Data) -> list[Claim]:
     claims = []
     for key, name, svm in (("mnist", "MNIST", digits.SVM), ("usps", "USPS", SVM_USPS)):
         mean, error, _ = digits.spread(data[key]["tables"])
@@ -69,7 +66,7 @@ def _claims(data):
     return claims
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw both curves."""
     left, right = figure.subplots(1, 2)
     mnist, usps = data["mnist"], data["usps"]

@@ -1,18 +1,21 @@
 """JMLR table 1: hard-margin SVM and Bayes point machine on seven data sets."""
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import ttest_1samp
-from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace, inference
+from bayespoint._support.types import Array
 from bayespoint.displays.style import BLUE, LABEL_SIZE, TEXT_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import Claim, Item, Quantity
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Quantity, Row, Run
 from bayespoint.papers.reproduction.tools import (
     distinct,
     error_rate,
     max_margin_coef,
+    means,
+    rbf,
     split_of,
-    stderr,
 )
 
 # Kernel width, error of the SVM and of the BPM in per cent with standard errors, and what the paper
@@ -40,7 +43,7 @@ LEVEL = 0.05
 CHUNK = 5
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Errors of both machines on all splits."""
     n_splits, n_draws = run.size(100, 2), run.size(400, 40)
     parts = np.array_split(np.arange(1, 1 + n_splits), -(-n_splits // CHUNK))
@@ -52,15 +55,15 @@ def measure(run):
     }
 
 
-def solve(name, splits, n_draws):
+def solve(name: str, splits: Array, n_draws: int) -> list[list[float]]:
     """Return errors of SVM and Bayes point and the billiard's error, an angle, for some splits."""
     rows = []
     for split in splits:
         X, y, X_test, y_test = split_of(name, int(split))
         X, y = distinct(X, y)
-        gamma = 1 / (2 * TABLE_1[name][0] ** 2)
-        cross = rbf_kernel(X_test, X, gamma=gamma)
-        space = VersionSpace(rbf_kernel(X, gamma=gamma), y, softness=SOFTNESS.get(name, 0.0))
+        sigma = TABLE_1[name][0]
+        cross = rbf(X_test, X, sigma)
+        space = VersionSpace(rbf(X, X, sigma), y, softness=SOFTNESS.get(name, 0.0))
         post = inference.sample_billiard(space, n_draws, random_state=int(split))
         machines = max_margin_coef(space), post.bayes_point()
         errors = [error_rate(cross @ coef, y_test) for coef in machines]
@@ -68,19 +71,17 @@ def solve(name, splits, n_draws):
     return rows
 
 
-def summary(table):
+def summary(table: Array) -> Data:
     """Return means with standard errors, the paired difference, and one less its p-value."""
     svm, bpm, angles = table.T
     return {
-        "svm": svm.mean(), "svm_error": stderr(svm),
-        "bpm": bpm.mean(), "bpm_error": stderr(bpm),
-        "gain": np.mean(svm - bpm), "gain_error": stderr(svm - bpm),
+        **means(svm=svm, bpm=bpm, gain=svm - bpm),
         "better": 1 - ttest_1samp(svm - bpm, 0, alternative="greater").pvalue,
         "angle_error": angles.mean(),
     }  # fmt: skip
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare fourteen errors, and which machine is better on each set."""
     rows = []
     for name, (_, svm, svm_error, bpm, bpm_error, _) in TABLE_1.items():
@@ -95,7 +96,7 @@ def compare(data):
     return rows + [_better(name, data["sets"][name]) for name in TABLE_1]
 
 
-def _better(name, one):
+def _better(name: str, one: Data) -> Claim:
     published = TABLE_1[name][-1]
     wins = published > 0.5
     chance = 1 - one["better"] if wins else one["better"]
@@ -109,7 +110,7 @@ def _better(name, one):
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw errors of both machines, published ones hollow, and paired differences."""
     left, right = figure.subplots(1, 2, width_ratios=(1.7, 1), sharey=True)
     rows = np.arange(len(TABLE_1))[::-1]
@@ -136,7 +137,7 @@ def draw(data, figure):
     left.legend(loc="lower right", fontsize=TEXT_SIZE)
 
 
-def _draw_gains(axes, data, rows):
+def _draw_gains(axes: Any, data: Data, rows: Array) -> None:
     gains = np.array([[one["gain"], one["gain_error"]] for one in data["sets"].values()])
     theirs = [svm - bpm for _, svm, _, bpm, _, _ in TABLE_1.values()]
     axes.axvline(0, color="0.5", linewidth=1)
@@ -149,7 +150,7 @@ def _draw_gains(axes, data, rows):
     axes.legend(loc="best", fontsize=TEXT_SIZE)
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with our own error of the centre."""
     angles = [one["angle_error"] for one in data["sets"].values()]
     low, high = min(angles), max(angles)

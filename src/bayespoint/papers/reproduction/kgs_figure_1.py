@@ -1,11 +1,14 @@
 """KGS figure 1: log posterior of noisy labels on the sphere, for few and for many points."""
 
+from typing import Any
+
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.papers import LogPosteriorDisplay
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.noisy_sphere import TRUTH, clean_set, hills, local_maxima, modes
-from bayespoint.papers.reproduction.tools import stderr
+from bayespoint.papers.reproduction.tools import degrees_between, means
 
 NOISE = 0.2
 FEW, MANY = 10, 1000
@@ -29,7 +32,7 @@ COLUMNS, ROWS = 120, 60
 BATCH = {FEW: 25, MANY: 1}
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Count modes over many data sets; map the posterior of one with few points, one with many."""
     sizes = {FEW: run.size(1000, 50), MANY: run.size(200, 3)}
     cases = [
@@ -46,33 +49,30 @@ def measure(run):
         shown = int(np.argmax(number > 1)) if m == FEW else 0
         data[str(m)] = {
             "n": len(number),
-            "modes": np.mean(number), "modes_error": stderr(number),
-            "several": np.mean(number > 1), "several_error": stderr(number > 1),
-            "near": np.mean(angle < NEAR), "near_error": stderr(angle < NEAR),
-            "one_near": np.mean((number == 1) & (angle < NEAR)),
-            "one_near_error": stderr((number == 1) & (angle < NEAR)),
-            "angle": np.mean(angle), "angle_error": stderr(angle), "most_clean": np.max(clean),
-            "one_hill": np.mean(seen == 1), "one_hill_error": stderr(seen == 1),
-            "shown": shown, **picture(run.entropy(m), m, shown),
+            **means(
+                modes=number, several=number > 1, near=angle < NEAR,
+                one_near=(number == 1) & (angle < NEAR), angle=angle, one_hill=seen == 1,
+            ),
+            "most_clean": np.max(clean), "shown": shown, **picture(run.entropy(m), m, shown),
         }  # fmt: skip
     return data
 
 
-def data_set(seed, m, k):
+def data_set(seed: list[int], m: int, k: int) -> tuple[Array, Array, Array, np.random.Generator]:
     """Return points, labels before and after flips, and the generator of data set k."""
     rng = np.random.default_rng([*seed, k])
     X, clean = clean_set(rng, m)
     return X, clean, np.where(rng.random(m) < NOISE, -clean, clean), rng
 
 
-def count_modes(seed, m, sets):
+def count_modes(seed: list[int], m: int, sets: list[int]) -> Array:
     """Count for each data set; rows: modes, angle of the best, maxima without flips, hills."""
     rows = []
     for k in sets:
         X, clean, y, rng = data_set(seed, m, k)
         maxima = local_maxima(X, y, rng, WITHIN)
         number = len(modes(maxima, LOG_ODDS, LEAST_RATIO, np.radians(APART)))
-        angle = np.degrees(np.arccos(np.clip(maxima.centres[0] @ TRUTH, -1, 1)))
+        angle = degrees_between(maxima.centres[0], TRUTH)
         # For few points only: it takes all cells, a million for many.
         without = len(local_maxima(X, clean, rng).errors) if m == FEW else 1
         # Cells of many points are small: hills are what is seen of them.
@@ -81,13 +81,13 @@ def count_modes(seed, m, sets):
     return np.array(rows, dtype=float)
 
 
-def hills_shown(X, y):
+def hills_shown(X: Array, y: Array) -> int:
     """Return how many hills the picture of a data set shows."""
     errors = error_map(X, y)
     return hills(-errors, SHOWS * np.ptp(errors))
 
 
-def error_map(X, y):
+def error_map(X: Array, y: Array) -> Array:
     """Return numbers of training errors over longitude and latitude."""
     longitude, latitude = np.radians(np.meshgrid(*_pixels()))
     vectors = np.stack(
@@ -97,7 +97,7 @@ def error_map(X, y):
     return np.sum((vectors @ (y[:, None] * X).T) < 0, axis=-1)
 
 
-def picture(seed, m, k):
+def picture(seed: list[int], m: int, k: int) -> Data:
     """Return the map of errors of one data set, rows as text, and its modes."""
     X, _, y, rng = data_set(seed, m, k)
     maxima = local_maxima(X, y, rng, WITHIN)
@@ -113,13 +113,13 @@ def picture(seed, m, k):
     }
 
 
-def _pixels():
+def _pixels() -> tuple[Array, Array]:
     """Return longitudes and latitudes of the middles of the pixels, in degrees."""
     longitude = 360 * (np.arange(COLUMNS) + 0.5) / COLUMNS
     return longitude, 180 * (np.arange(ROWS) + 0.5) / ROWS - 90
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that few noisy labels make several modes, and many leave one."""
     few, many = data[str(FEW)], data[str(MANY)]
     return [
@@ -152,11 +152,11 @@ def compare(data):
     ]
 
 
-def _share(row, key):
+def _share(row: Data, key: str) -> str:
     return f"{100 * row[key]:.0f} ± {100 * row[f'{key}_error']:.0f} %"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw both maps, with marks at the modes."""
     panels = figure.subplots(1, 2)
     longitude, latitude = _pixels()
@@ -180,7 +180,7 @@ def draw(data, figure):
     )  # fmt: skip
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     few, many = data[str(FEW)], data[str(MANY)]
     factor = ((1 - NOISE) / NOISE) ** WITHIN

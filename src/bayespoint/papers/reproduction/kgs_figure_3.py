@@ -3,15 +3,17 @@
 import base64
 import warnings
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.ndimage import zoom
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import VersionSpace, inference
+from bayespoint._support.types import Array
 from bayespoint.displays.style import BLUE, LABEL_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
-from bayespoint.papers.reproduction.tools import stderr
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
+from bayespoint.papers.reproduction.tools import means
 
 POINTS = 76
 DRAWS = 50
@@ -34,7 +36,7 @@ FINER = 6
 LARGEST = 127
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Draw classifiers for each rate, on several data sets; keep the boundaries of the first."""
     steps = run.size(2000, 200)
     cases = [
@@ -49,26 +51,23 @@ def measure(run):
     return {
         "X": np.round(X, 3), "y": y, "grids": [done[k]["grids"] for k in range(len(RATES))],
         "n": len(step),
-        "step": step.mean(axis=0), "step_error": stderr(step),
-        "step_up": np.mean(step > 0, axis=0),
-        **{name: table.mean(axis=0) for name, table in tables.items()},
-        **{f"{name}_error": stderr(table) for name, table in tables.items()},
+        "step_up": np.mean(step > 0, axis=0), **means(step=step, **tables),
     }  # fmt: skip
 
 
-def data_set(rng):
+def data_set(rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw 38 points of each class."""
     which = np.repeat(np.arange(4), POINTS // 4)
     X = CENTRES[which] + SPREAD * rng.normal(size=(POINTS, 2))
     return X, np.where(which < 2, -1, 1)
 
 
-def kernel(A, B):
+def kernel(A: Array, B: Array) -> Array:
     """Return exp(-|x - x'|^2 / 2)."""
     return np.exp(-0.5 * np.sum((A[:, None] - B) ** 2, axis=-1))
 
 
-def draw_classifiers(seed, rate, steps, keep):
+def draw_classifiers(seed: list[int], rate: float, steps: int, keep: bool) -> Data:
     """Return how diverse draws of one data set are at one rate, and their outputs on a grid."""
     X, y = data_set(np.random.default_rng(seed))
     space = VersionSpace(kernel(X, X), y)
@@ -89,35 +88,35 @@ def draw_classifiers(seed, rate, steps, keep):
     return {"numbers": numbers, "grids": pack(kernel(grid(), X) @ post.coef.T) if keep else []}
 
 
-def diversity(outputs):
+def diversity(outputs: Array) -> float:
     """Return the share of training points on which two draws differ, mean of all pairs, in %."""
     positive = np.sum(np.asarray(outputs) > 0, axis=0)
     n = len(outputs)
     return 100 * float(np.mean(2 * positive * (n - positive) / (n * (n - 1))))
 
 
-def grid():
+def grid() -> Array:
     """Return the places at which outputs are kept."""
     x, y = np.meshgrid(np.linspace(*ENDS[0], COLUMNS), np.linspace(*ENDS[1], ROWS))
     return np.column_stack([x.ravel(), y.ravel()])
 
 
-def pack(outputs):
+def pack(outputs: Array) -> list[str]:
     """Return outputs, one column a draw, as text: a byte each, finest near zero."""
     outputs = outputs / np.max(np.abs(outputs), axis=0)
     bytes_ = np.round(LARGEST * np.sign(outputs) * np.sqrt(np.abs(outputs))).astype(np.int8)
     return [base64.b64encode(column.tobytes()).decode() for column in bytes_.T]
 
 
-def unpack(text):
+def unpack(text: str) -> Array:
     """Return the outputs of one draw on a fine grid, up to a factor."""
     roots = np.frombuffer(base64.b64decode(text), dtype=np.int8).astype(float) / LARGEST
     return zoom((np.sign(roots) * roots**2).reshape(ROWS, COLUMNS), FINER, grid_mode=False)
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that diversity rises from each rate to the next."""
-    rows = []
+    rows: list[Row] = []
     for k, (low, high) in enumerate(pairwise(RATES)):
         gain, error = data["step"][k], data["step_error"][k]
         rows.append(
@@ -133,11 +132,11 @@ def compare(data):
     return rows
 
 
-def _value(data, k):
+def _value(data: Data, k: int) -> str:
     return f"{data['diversity'][k]:.2f} ± {data['diversity_error'][k]:.2f} %"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the boundaries of one data set, one panel a rate."""
     panels = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
     X, y = np.array(data["X"]), np.array(data["y"])
@@ -156,7 +155,7 @@ def draw(data, figure):
     figure.supylabel("second feature", fontsize=LABEL_SIZE)
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of both samplers."""
     gibbs, check = data["diversity"], data["check_diversity"]
     margin, check_margin = data["margin"], data["check_margin"]

@@ -1,12 +1,15 @@
 """KGS figure 4: Bayes point machine and support vector machine on noisy labels."""
 
+from typing import Any
+
 import numpy as np
 
 from bayespoint import VersionSpace, inference
+from bayespoint._support.types import Array
 from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.noisy_sphere import sphere_set
-from bayespoint.papers.reproduction.tools import error_rate, max_margin, stderr
+from bayespoint.papers.reproduction.tools import error_rate, max_margin, means
 
 NOISE = 0.05
 TRAIN, TEST, DRAWS = 100, 1000, 100
@@ -21,24 +24,18 @@ THIN, BURN_IN = 20, 500
 BATCH = 5
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Train both machines on many data sets, over all rates and slacks."""
     n = run.size(100, 5)
     seeds = [(run.entropy(start), BATCH) for start in range(0, n, BATCH)]
     errors = np.concatenate(run.map(test_errors, seeds))
     bpm, svm, mean = np.split(errors, [len(RATES), len(RATES) + len(SLACKS)], axis=1)
     true = bpm[:, [RATES.index(NOISE)]]
-    return {
-        "n": n,
-        "bpm": bpm.mean(axis=0), "bpm_error": stderr(bpm),
-        "svm": svm.mean(axis=0), "svm_error": stderr(svm),
-        "mean": mean.mean(), "mean_error": stderr(mean[:, 0]),
-        "gap": (svm - true).mean(axis=0), "gap_error": stderr(svm - true),
-        "rate_gap": (bpm - true).mean(axis=0), "rate_gap_error": stderr(bpm - true),
-    }  # fmt: skip
+    numbers = means(bpm=bpm, svm=svm, mean=mean[:, 0], gap=svm - true, rate_gap=bpm - true)
+    return {"n": n} | numbers
 
 
-def test_errors(seed, n):
+def test_errors(seed: list[int], n: int) -> Array:
     """Return test errors in % on ``n`` data sets: columns are rates, slacks, and endless slack."""
     rows = []
     for k in range(n):
@@ -53,7 +50,7 @@ def test_errors(seed, n):
     return np.array(rows)
 
 
-def bayes_point(X, y, rate, state):
+def bayes_point(X: Array, y: Array, rate: float, state: int) -> Array:
     """Return the mean of draws of the kernel Gibbs sampler."""
     post = inference.sample_gibbs(
         VersionSpace(X @ X.T, y), DRAWS, label_noise=rate, thin=THIN, burn_in=BURN_IN,
@@ -62,7 +59,7 @@ def bayes_point(X, y, rate, state):
     return X.T @ post.bayes_point()
 
 
-def slack_margin(X, y, slack):
+def slack_margin(X: Array, y: Array, slack: float) -> Array:
     """Return the support vector machine whose squared slacks cost 1/``slack``; no bias.
 
     It is the machine of largest margin once each point has a feature of its own.
@@ -70,7 +67,7 @@ def slack_margin(X, y, slack):
     return max_margin(np.hstack([y[:, None] * X, np.sqrt(slack) * np.eye(len(y))]))[: X.shape[1]]
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare the Bayes point machine at the true rate with the other one at all slacks."""
     gap, error = np.array(data["gap"]), np.array(data["gap_error"])
     best = int(np.argmin(data["svm"]))
@@ -94,11 +91,11 @@ def compare(data):
     ]
 
 
-def _value(data, key, k):
+def _value(data: Data, key: str, k: int) -> str:
     return f"{data[key][k]:.2f} ± {data[f'{key}_error'][k]:.2f} %"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw both curves with one axis of errors."""
     left, right = figure.subplots(1, 2, sharey=True)
     style = {"linewidth": 2.5, "markersize": 9, "capsize": 4}
@@ -123,7 +120,7 @@ def draw(data, figure):
     left.set_ylim(4.95, None)
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     gap, error = np.array(data["gap"]), np.array(data["gap_error"])
     beaten = [slack for slack, wins in zip(SLACKS, gap > ERRORS * error, strict=True) if wins]

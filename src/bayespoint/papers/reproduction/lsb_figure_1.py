@@ -1,13 +1,17 @@
 """LSB figure 1 and JMLR figure 4: test errors of perceptrons and of Gibbs draws."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from scipy.stats import binom, ks_2samp, kstwobign
 
 from bayespoint import VersionSpace, inference
 from bayespoint._support import diagnostics
-from bayespoint.displays.style import BLUE, GREEN, LABEL_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, GREEN, VERMILION, label_axes
 from bayespoint.papers.reproduction import digits
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import stderr
 
 N_TRAIN, N_TEST, N_DRAWS = 188, 453, 1000
@@ -28,7 +32,7 @@ N_PERMUTATIONS = 499
 STRAIGHT = 0.99
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Count test errors of draws in several subsets of the digits."""
     data = digits.grey("mnist")
     thin = run.size(1000, 50)
@@ -39,7 +43,7 @@ def measure(run):
     return {"thin": thin, "subsets": run.map(measure_subset, cases)}
 
 
-def measure_subset(X, y, X_test, y_test, thin, seed):
+def measure_subset(X: Array, y: Array, X_test: Array, y_test: Array, thin: int, seed: int) -> Data:
     """Return how many draws make 0, 1, 2, ... test errors, by sampler, and effective numbers."""
     space = VersionSpace(digits.kernel(X, X), y)
     unit = VersionSpace(digits.kernel(X, X, normalize=True), y)
@@ -64,30 +68,30 @@ def measure_subset(X, y, X_test, y_test, thin, seed):
     return data
 
 
-def samples(histogram):
+def samples(histogram: Sequence[int]) -> Array:
     """Return numbers of test errors in rising order."""
     return np.repeat(np.arange(len(histogram)), histogram)
 
 
-def smoothed(histogram, rng):
+def smoothed(histogram: Sequence[int], rng: np.random.Generator) -> Array:
     """Return the same with equal numbers spread at random over ± 1/2, so that none are equal."""
     values = samples(histogram)
     return values + rng.uniform(-0.5, 0.5, len(values))
 
 
-def ks_rejects(a, b, n_a, n_b):
+def ks_rejects(a: Array, b: Array, n_a: float, n_b: float) -> bool:
     """Test at the 5 % level whether two samples have one law; conservative where values tie."""
     distance = ks_2samp(a, b).statistic
     return bool(kstwobign.sf(distance * np.sqrt(n_a * n_b / (n_a + n_b))) < LEVEL)
 
 
-def standardised(values):
+def standardised(values: Array) -> Array:
     """Return values less their mean, by their standard deviation, along the last axis."""
     off = values - values.mean(axis=-1, keepdims=True)
     return off / values.std(axis=-1, keepdims=True)
 
 
-def distances(pooled, n):
+def distances(pooled: Array, n: int) -> Array:
     """Return the Kolmogorov-Smirnov distance of the first n and the other values of each row."""
     a, b = standardised(pooled[:, :n]), standardised(pooled[:, n:])
     steps = np.concatenate([np.full(n, 1 / n), np.full(b.shape[1], -1 / b.shape[1])])
@@ -95,7 +99,7 @@ def distances(pooled, n):
     return np.abs(np.cumsum(steps[order], axis=1)).max(axis=1)
 
 
-def shape_rejects(a, b, n_a, n_b, rng):
+def shape_rejects(a: Array, b: Array, n_a: float, n_b: float, rng: np.random.Generator) -> bool:
     """Test at the 5 % level whether two samples differ beyond location and scale.
 
     Both are standardised by their own mean and spread, for which tables of the distance do not
@@ -110,7 +114,7 @@ def shape_rejects(a, b, n_a, n_b, rng):
     return bool((1 + beyond) / (1 + N_PERMUTATIONS) < LEVEL)
 
 
-def rejections(data, name, other, matched=False):
+def rejections(data: Data, name: str, other: str, matched: bool = False) -> int:
     """Count subsets where two samplers differ; ``matched``: beyond location and scale."""
     rng = np.random.default_rng(0)  # for one outcome from one set of numbers
     count = 0
@@ -125,13 +129,13 @@ def rejections(data, name, other, matched=False):
     return count
 
 
-def moments(data, name):
+def moments(data: Data, name: str) -> tuple[Array, Array]:
     """Return mean and standard deviation of the test error (%) in each subset."""
     errors = [100 * samples(subset[name]) / N_TEST for subset in data["subsets"]]
     return np.array([e.mean() for e in errors]), np.array([e.std() for e in errors])
 
 
-def straightness(data, name):
+def straightness(data: Data, name: str) -> list[float]:
     """Return the correlation of quantiles with those of the Gibbs sampler in each subset."""
     return [
         np.corrcoef(samples(subset["gibbs"]), samples(subset[name]))[0, 1]
@@ -139,7 +143,7 @@ def straightness(data, name):
     ]
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check what both papers say of the picture."""
     n = len(data["subsets"])
     allowed = int(binom.ppf(RARE, n, LEVEL))
@@ -182,7 +186,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw histograms and QQ plot as published, and means over all subsets."""
     left, middle, right = figure.subplots(1, 3)
     first = data["subsets"][0]
@@ -203,12 +207,11 @@ def draw(data, figure):
         axes.axline((0, 0), slope=1, color="0.3", linestyle=":", label="equal")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("Gibbs sampler: error (%)", fontsize=LABEL_SIZE)
-        axes.set_ylabel("perceptrons: error (%)", fontsize=LABEL_SIZE)
+        label_axes(axes, "Gibbs sampler: error (%)", "perceptrons: error (%)")
         axes.legend(loc="upper left", fontsize=11)
 
 
-def _draw_histograms(axes, subset):
+def _draw_histograms(axes: Any, subset: Data) -> None:
     names = {
         "gibbs": ("Gibbs sampler", VERMILION, "-"),
         "billiard": ("billiard", GREEN, ":"),
@@ -218,12 +221,11 @@ def _draw_histograms(axes, subset):
         edges = 100 * (np.arange(len(subset[name]) + 1) - 0.5) / N_TEST
         axes.stairs(subset[name], edges, color=colour, linestyle=dashes, linewidth=2, label=label)
     axes.set_title("First subset")
-    axes.set_xlabel("test error (%)", fontsize=LABEL_SIZE)
-    axes.set_ylabel(f"draws of {N_DRAWS:,}", fontsize=LABEL_SIZE)
+    label_axes(axes, "test error (%)", f"draws of {N_DRAWS:,}")
     axes.legend(fontsize=11)
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     n = len(data["subsets"])
     (gibbs, gibbs_sd), (mean, sd) = moments(data, "gibbs"), moments(data, "perceptron")

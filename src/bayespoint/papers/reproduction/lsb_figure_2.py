@@ -1,30 +1,31 @@
 """LSB figure 2: MNIST with ten perceptrons a class, error against rejection."""
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint.displays.style import BLUE, GREEN, LABEL_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, GREEN, VERMILION, label_axes
 from bayespoint.papers.reproduction import digits
-from bayespoint.papers.reproduction.item import Claim, Item, Quantity
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Quantity, Row, Run
 
 # "Slightly worse": by no more than this share of the error.
 SLIGHTLY = 0.2
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Fit perceptrons to all digits; errors by rejection and by number of draws."""
-    X, y, X_test, y_test = digits.grey("mnist")
-    X, y = digits.some(X, y, run.size(60_000, 6_000), run.rng(0))
-    X_test, y_test = digits.some(X_test, y_test, run.size(10_000, 2_000), run.rng(1))
-    data = digits.measure_rejection(
-        X, y, X_test, y_test, run.size(100, 20), seed=run.integer(2), n_jobs=run.n_jobs
+    mnist = digits.mnist(run)
+    published = digits.measure_rejection(
+        mnist, run.size(100, 20), seed=run.integer(2), n_jobs=run.n_jobs
     )
     small = digits.measure_rejection(
-        X, y, X_test, y_test, run.size(30, 10), seed=run.integer(3), n_jobs=run.n_jobs, coef0=1.0
+        mnist, run.size(30, 10), seed=run.integer(3), n_jobs=run.n_jobs, coef0=1.0
     )
-    return data | {"small_grey": small["tables"]}
+    return published | {"small_grey": small["tables"]}
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare the table, and what the text says of it."""
     mean, error, sd = digits.spread(data["tables"])
     rows = [
@@ -37,7 +38,7 @@ def compare(data):
     return [*rows, *_claims(data, mean, error)]
 
 
-def _claims(data, mean, error):
+def _claims(data: Data, mean: Array, error: Array) -> list[Claim]:
     chance = digits.binomial_error(digits.SVM, data["n_test"])
     kept, all_wrong = 0.9 * mean[-1], mean[0]
     by_draws = dict(zip(data["draws"], data["error"], strict=True))
@@ -66,7 +67,7 @@ def _claims(data, mean, error):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw error against rejection, and against the number of draws."""
     left, right = figure.subplots(1, 2)
     digits.draw_rejection(left, data["tables"], digits.MNIST_TABLE, digits.SVM, data["gap_tables"])
@@ -82,8 +83,7 @@ def draw(data, figure):
     right.set_xticks(data["draws"], [str(n) for n in data["draws"]])
     right.minorticks_off()
     right.set_title("Any time")
-    right.set_xlabel("perceptrons a class, N", fontsize=LABEL_SIZE)
-    right.set_ylabel("test error (%)", fontsize=LABEL_SIZE)
+    label_axes(right, "perceptrons a class, N", "test error (%)")
     right.legend()
 
 

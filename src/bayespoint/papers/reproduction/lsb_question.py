@@ -1,15 +1,19 @@
 """LSB's closing question: are perceptrons like uniform draws from version space or not."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.stats import chi2
 
-from bayespoint import VersionSpace, inference
+from bayespoint import Posterior, VersionSpace, inference
 from bayespoint._support import diagnostics
-from bayespoint.displays.style import BLUE, DASHES, GREEN, LABEL_SIZE, PURPLE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, DASHES, GREEN, PURPLE, VERMILION, label_axes
 from bayespoint.papers import datasets
 from bayespoint.papers.reproduction import digits
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import error_rate, stderr
+from bayespoint.space.posterior import dense
 
 N_PERCEPTRONS = 1000
 
@@ -42,7 +46,7 @@ NAMES = {
 FUNCTIONS = ("angle", "margin", "test")
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Compare both kinds of draws on several sets of each problem."""
     n_sets = run.size(20, 3)
     mnist, sonar = digits.grey("mnist"), datasets.load("sonar")
@@ -54,7 +58,7 @@ def measure(run):
     }
     keys = [(p, s) for p in makers for s in range(1 if p == "cone" else n_sets)]
     cases = [
-        (*makers[p](run.rng(list(makers).index(p), s, 0)),
+        (makers[p](run.rng(list(makers).index(p), s, 0)),
          [run.integer(list(makers).index(p), s, k) for k in (1, 2, 3)])
         for p, s in keys
     ]  # fmt: skip
@@ -66,65 +70,69 @@ def measure(run):
 # ---------------------------------------------------------------------- problems
 
 
-def digits_set(data, rng):
-    """Digits as in figure 1.
+class Problem(NamedTuple):
+    """Training and test points, by their kernel values."""
 
-    Returns
-    -------
-    K, y, cross, y_test, centre
-        Gram matrix, labels, kernel values of test points and their labels, and the coefficients of
-        the centre of mass, None where it is not known.
-    """
+    K: Array  # Gram matrix
+    y: Array
+    cross: Array  # kernel values of test points and training points
+    y_test: Array
+    centre: Array | None = None  # coefficients of the centre of mass, where it is known
+
+
+def digits_set(data: datasets.Arrays, rng: np.random.Generator) -> Problem:
+    """Digits as in figure 1."""
     X, y, X_test, y_test = digits.ones_and_twos(data, rng, 188, 453)
-    return digits.kernel(X, X), y, digits.kernel(X_test, X), y_test, None
+    return Problem(digits.kernel(X, X), y, digits.kernel(X_test, X), y_test)
 
 
-def sonar_set(data, rng):
+def sonar_set(data: datasets.Arrays, rng: np.random.Generator) -> Problem:
     """Half of sonar against the other half, RBF kernel."""
     X, y = data
     order = rng.permutation(len(y))
     train, test = order[:SONAR_TRAIN], order[SONAR_TRAIN:]
     squared = ((X[:, None] - X[train]) ** 2).sum(axis=2)
     K = np.exp(-squared / (2 * SONAR_WIDTH**2))
-    return K[train], y[train], K[test], y[test], None
+    return Problem(K[train], y[train], K[test], y[test])
 
 
-def toy_set(rng):
+def toy_set(rng: np.random.Generator) -> Problem:
     """Ten points on the sphere, labelled by a teacher without bias."""
     X = rng.standard_normal((TOY_POINTS + TOY_TEST, DIMENSION))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(X @ rng.standard_normal(DIMENSION) > 0, 1, -1)
     train, test = X[:TOY_POINTS], X[TOY_POINTS:]
-    return train @ train.T, y[:TOY_POINTS], test @ train.T, y[TOY_POINTS:], None
+    return Problem(train @ train.T, y[:TOY_POINTS], test @ train.T, y[TOY_POINTS:])
 
 
-def cone_set(m=CONE_POINTS):
+def cone_set(m: int = CONE_POINTS) -> Problem:
     """Points at 60 degrees to each other, all of one class; no test points."""
     K = 0.5 + 0.5 * np.eye(m)
     # By symmetry all coefficients are equal; those of 1 have squared length m (m + 1) / 2.
     centre = np.full(m, 1 / np.sqrt(m * (m + 1) / 2))
-    return K, np.ones(m, dtype=int), np.empty((0, m)), np.empty(0, dtype=int), centre
+    return Problem(K, np.ones(m, dtype=int), np.empty((0, m)), np.empty(0, dtype=int), centre)
 
 
 # ---------------------------------------------------------------------- one set
 
 
-def measure_set(K, y, cross, y_test, known, seeds):
+def measure_set(problem: Problem, seeds: list[int]) -> Data:
     """Compare perceptrons, and a second billiard, with exact draws."""
-    space = VersionSpace(K, y)
-    settings = {"thin": THIN, "burn_in": BURN_IN}
+    space = VersionSpace(problem.K, problem.y)
+    settings: dict[str, Any] = {"thin": THIN, "burn_in": BURN_IN}
     exact = inference.sample_billiard(space, N_EXACT, random_state=seeds[0], **settings)
     draws = {
         "perceptron": inference.sample_perceptron(space, N_PERCEPTRONS, random_state=seeds[1]),
         "check": inference.sample_billiard(space, N_CHECK, random_state=seeds[2], **settings),
     }
-    centre = exact.bayes_point() if known is None else known
-    centre_error = exact.bayes_point_error() if known is None else 0.0
-    reference = functions(exact, space, centre, cross, y_test)
+    centre, centre_error = problem.centre, 0.0
+    if centre is None:
+        centre, centre_error = exact.bayes_point(), exact.bayes_point_error()
+    reference = functions(exact, space, centre, problem)
     sizes = {f: effective(reference[f], exact) for f in FUNCTIONS}
-    result = {"exact": summary(exact, reference, centre, cross, y_test)}
+    result = {"exact": summary(exact, reference, centre, problem)}
     for name, posterior in draws.items():
-        found = functions(posterior, space, centre, cross, y_test)
+        found = functions(posterior, space, centre, problem)
         ranks = {
             f: rank_test(
                 found[f], N_PERCEPTRONS if name == "perceptron" else effective(found[f], posterior),
@@ -132,7 +140,7 @@ def measure_set(K, y, cross, y_test, known, seeds):
             )
             for f in FUNCTIONS
         }  # fmt: skip
-        result[name] = summary(posterior, found, posterior.bayes_point(), cross, y_test) | ranks
+        result[name] = summary(posterior, found, posterior.bayes_point(), problem) | ranks
         cosine = posterior.bayes_point() @ space.outputs(centre)
         result[name]["off"] = np.degrees(np.arccos(min(cosine, 1.0)))
         result[name]["off_error"] = np.degrees(
@@ -141,7 +149,9 @@ def measure_set(K, y, cross, y_test, known, seeds):
     return result
 
 
-def functions(posterior, space, centre, cross, y_test):
+def functions(
+    posterior: Posterior, space: VersionSpace, centre: Array, problem: Problem
+) -> dict[str, Array]:
     """Return angle to the centre, smallest margin and margins of test points, draw by draw."""
     lengths = np.sqrt(space.rows.diagonal)
     outputs = posterior.outputs
@@ -149,14 +159,17 @@ def functions(posterior, space, centre, cross, y_test):
     return {
         "angle": np.degrees(np.arccos(cosines))[:, None],
         "margin": (space.y * outputs / lengths).min(axis=1)[:, None],
-        "test": np.asarray(posterior.coef @ cross.T) * y_test,
+        "test": np.asarray(posterior.coef @ problem.cross.T) * problem.y_test,
     }
 
 
-def summary(posterior, found, centre, cross, y_test):
+def summary(posterior: Posterior, found: dict[str, Array], centre: Array, problem: Problem) -> Data:
     """Return what a sampler's draws are like."""
-    coef = posterior.coef.toarray() if hasattr(posterior.coef, "toarray") else posterior.coef
-    errors = 100 * np.mean(found["test"] <= 0, axis=1) if len(y_test) else np.full(len(coef), 0.0)
+    coef = dense(posterior.coef)
+    errors, centre_error = np.zeros(len(coef)), 0.0
+    if len(problem.y_test):
+        errors = 100 * np.mean(found["test"] <= 0, axis=1)
+        centre_error = error_rate(problem.cross @ centre, problem.y_test)
     return {
         "angle_median": np.median(found["angle"]),
         "margin_median": np.median(found["margin"]),
@@ -164,11 +177,11 @@ def summary(posterior, found, centre, cross, y_test):
         "distinct": len(np.unique(coef.round(12), axis=0)) / len(coef),
         "error": errors.mean(),
         "error_sd": errors.std(),
-        "centre_error": error_rate(cross @ centre, y_test) if len(y_test) else 0.0,
+        "centre_error": centre_error,
     }
 
 
-def rank_test(values, size, reference, reference_size):
+def rank_test(values: Array, size: Any, reference: Array, reference_size: Array) -> Data:
     """Return histogram of ranks among exact draws, and how far from uniform it is.
 
     Under one law the statistic has a chi-square law with N_BINS - 1 degrees, once it is divided by
@@ -189,7 +202,7 @@ def rank_test(values, size, reference, reference_size):
     return {"histogram": histogram.sum(axis=0), "excess": excess, "p": p}
 
 
-def effective(values, posterior):
+def effective(values: Array, posterior: Posterior) -> Array:
     """Return effective numbers of draws, at most as many as there are."""
     if not values.size:
         return np.empty(0)
@@ -200,7 +213,7 @@ def effective(values, posterior):
 # ---------------------------------------------------------------------- all sets
 
 
-def pooled(results):
+def pooled(results: list[Data]) -> Data:
     """Put the sets of a problem together: histograms summed, numbers one a set."""
     data: dict = {"n_sets": len(results)}
     for name, one in results[0].items():
@@ -213,7 +226,7 @@ def pooled(results):
     return data
 
 
-def pooled_ranks(tests):
+def pooled_ranks(tests: list[Data]) -> Data:
     """Add histograms of all sets; test their sum, or count test points that fail.
 
     Test points of one set share its draws, so that their sum has no such test.
@@ -229,7 +242,7 @@ def pooled_ranks(tests):
     return found
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Answer the question, one hypothesis a row."""
     return [
         _law(data, "angle", "angles to the centre of mass", "°", 1),
@@ -243,7 +256,7 @@ def compare(data):
     ]
 
 
-def _law(data, function, what, unit, digits_shown):
+def _law(data: Data, function: str, what: str, unit: str, digits_shown: int) -> Claim:
     fine = [p["perceptron"][function]["p"] >= LEVEL for p in data.values()]
     seen = []
     for problem, part in data.items():
@@ -257,15 +270,15 @@ def _law(data, function, what, unit, digits_shown):
     )  # fmt: skip
 
 
-def _p(value):
+def _p(value: float) -> str:
     return f"p = {value:.1g}" if value > TINY else f"p < {TINY:g}"
 
 
-def _with_tests(data):
+def _with_tests(data: Data) -> Data:
     return {problem: part for problem, part in data.items() if "test" in part["perceptron"]}
 
 
-def _test_margins(data):
+def _test_margins(data: Data) -> Claim:
     shares = {
         problem: [part[s]["test"]["failing"] for s in ("perceptron", "check")]
         for problem, part in _with_tests(data).items()
@@ -281,7 +294,7 @@ def _test_margins(data):
     )  # fmt: skip
 
 
-def _means(data):
+def _means(data: Data) -> Claim:
     seen, fine = [], []
     for problem, part in data.items():
         off = np.mean(part["perceptron"]["off"])
@@ -295,7 +308,7 @@ def _means(data):
     )  # fmt: skip
 
 
-def _paired(data, key, what):
+def _paired(data: Data, key: str, what: str) -> Claim:
     seen, fine = [], []
     for problem, part in _with_tests(data).items():
         ours, exact = (np.array(part[s][key]) for s in ("perceptron", "exact"))
@@ -309,7 +322,7 @@ def _paired(data, key, what):
     )  # fmt: skip
 
 
-def _related(data):
+def _related(data: Data) -> Claim:
     r = {
         problem: np.corrcoef(part["perceptron"]["error"], part["exact"]["error"])[0, 1]
         for problem, part in _with_tests(data).items()
@@ -322,7 +335,7 @@ def _related(data):
     )
 
 
-def _repeats(data):
+def _repeats(data: Data) -> Claim:
     shares = {problem: np.mean(part["perceptron"]["distinct"]) for problem, part in data.items()}
     sparse = ", ".join(
         f"{NAMES[p]} {np.mean(part['perceptron']['nonzero']):.0%}" for p, part in data.items()
@@ -344,7 +357,7 @@ LOOKS = zip((BLUE, VERMILION, GREEN, PURPLE), DASHES, "os^D", strict=True)
 STYLES = dict(zip(NAMES, LOOKS, strict=True))
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw shares below quantiles (a second billiard in grey), and errors of both kinds."""
     axes = figure.subplots(2, 2).ravel()
     titles = ("Angle to the centre of mass", "Smallest margin", "Margin of test points")
@@ -355,7 +368,7 @@ def draw(data, figure):
     _draw_errors(axes[3], _with_tests(data))
 
 
-def _draw_ranks(axes, data, function):
+def _draw_ranks(axes: Any, data: Data, function: str) -> None:
     """Draw the share of perceptrons below each quantile of the exact draws."""
     axes.plot([0, 1], [0, 1], color="0.3", linewidth=1)
     for problem, part in data.items():
@@ -370,11 +383,10 @@ def _draw_ranks(axes, data, function):
             ranks = np.array(part[sampler][function]["histogram"])
             share = np.append(0, np.cumsum(ranks)) / ranks.sum()
             axes.plot(np.linspace(0, 1, len(share)), share, **look)
-    axes.set_xlabel("share of uniform draws below", fontsize=LABEL_SIZE)
-    axes.set_ylabel("share of perceptrons below", fontsize=LABEL_SIZE)
+    label_axes(axes, "share of uniform draws below", "share of perceptrons below")
 
 
-def _draw_errors(axes, data):
+def _draw_errors(axes: Any, data: Data) -> None:
     for problem, part in data.items():
         colour, _, marker = STYLES[problem]
         axes.plot(part["exact"]["error"], part["perceptron"]["error"], marker, color=colour, ms=6,
@@ -389,8 +401,7 @@ def _draw_errors(axes, data):
     axes.set_xlim(*LIMITS)
     axes.set_ylim(*LIMITS)
     axes.set_title("Test errors: single draws (full), means (hollow)")
-    axes.set_xlabel("uniform draws: test error (%)", fontsize=LABEL_SIZE)
-    axes.set_ylabel("perceptrons: test error (%)", fontsize=LABEL_SIZE)
+    label_axes(axes, "uniform draws: test error (%)", "perceptrons: test error (%)")
     axes.legend(fontsize=11, loc="lower right")
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayespoint._support.types import Array
+
 # Radians. Beta(0.1, 0.1) puts points within rounding of one great circle, so that their walls meet
 # in a point up to rounding. Edges so short have no safe order, and do not count; cells without an
 # edge of the second length are no maxima.
@@ -18,7 +20,7 @@ SMALLEST = 1e-6
 TRUTH = np.array([-1.0, 0.0, 0.0])
 
 
-def sphere_set(rng, n, noise):
+def sphere_set(rng: np.random.Generator, n: int, noise: float) -> tuple[Array, Array]:
     """Draw ``n`` points and their labels, flipped with probability ``noise``.
 
     The paper draws longitude and latitude from Beta(5, 5) and Beta(0.1, 0.1), and places w* at
@@ -28,7 +30,7 @@ def sphere_set(rng, n, noise):
     return X, np.where(rng.random(n) < noise, -y, y)
 
 
-def clean_set(rng, n):
+def clean_set(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Draw ``n`` points, and the labels that w* gives them."""
     a, b = np.pi * rng.beta(5, 5, n), np.pi * rng.beta(0.1, 0.1, n)
     X = np.column_stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)])
@@ -54,7 +56,7 @@ class Maxima:
     n_cells: int
 
 
-def local_maxima(X, y, rng, within=None):
+def local_maxima(X: Array, y: Array, rng: np.random.Generator, within: int | None = None) -> Maxima:
     """Return the local maxima of the posterior, whatever the rate q < 1/2 is.
 
     Each edge between two cells lies on the wall of one point, which is right on one side and wrong
@@ -94,7 +96,7 @@ def local_maxima(X, y, rng, within=None):
     return Maxima(found[order], centres, len(np.union1d(right_side, wrong_side)))
 
 
-def around(i, normals, keys):
+def around(i: int, normals: Array, keys: Array) -> tuple[Array, Array, Array, Array]:
     """Follow the circle of wall i; return cell, errors, middle and length of each edge.
 
     Cell and errors are those on the side where point i is right.
@@ -120,7 +122,7 @@ def around(i, normals, keys):
     return cells, errors, vectors, lengths
 
 
-def modes(maxima, log_odds, least_ratio, apart):
+def modes(maxima: Maxima, log_odds: float, least_ratio: float, apart: float) -> list[int]:
     """Return which local maxima count as modes, best first.
 
     Those do whose posterior is at least ``least_ratio`` of the highest, and that are farther than
@@ -136,7 +138,7 @@ def modes(maxima, log_odds, least_ratio, apart):
     return counted
 
 
-def hills(heights, least):
+def hills(heights: Array, least: float) -> int:
     """Return how many hills a map of the sphere shows: maxima that rise by ``least`` or more.
 
     Rows go from pole to pole, columns around. From the highest pixel down, each one is added to the
@@ -158,13 +160,13 @@ def hills(heights, least):
     return count
 
 
-def _top(hill, pixel):
+def _top(hill: list[int], pixel: int) -> int:
     while hill[pixel] != pixel:
         pixel = hill[pixel]
     return pixel
 
 
-def _beside(row, column, n_rows, n_columns):
+def _beside(row: int, column: int, n_rows: int, n_columns: int) -> list[int]:
     """Return the pixels beside one; across a pole, too."""
     start = row * n_columns
     beside = [start + (column - 1) % n_columns, start + (column + 1) % n_columns]

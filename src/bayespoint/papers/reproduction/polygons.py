@@ -8,6 +8,8 @@ import numpy as np
 from scipy.optimize import linprog, minimize
 from scipy.spatial import ConvexHull, QhullError
 
+from bayespoint._support.types import Array
+
 # R&M do not give their polygon: this one is irregular, and about three times as long as wide.
 POLYGON = np.array(
     [[0.0, 1.1], [0.5, 0.2], [1.7, 0.0], [4.1, 0.7], [5.2, 1.35], [3.6, 1.85], [1.1, 1.9]]
@@ -22,39 +24,39 @@ STEPS = 50
 SMALL_STEP = 1e-12
 
 
-def cross(a, b):
+def cross(a: Array, b: Array) -> Array:
     """Return the cross product of plane vectors."""
     return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
 
 
-def normals(angles):
+def normals(angles: Array) -> Array:
     """Return unit vectors at these angles."""
     return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
-def directions(n):
+def directions(n: int) -> Array:
     """Return ``n`` angles of normals that cover all lines evenly: half a turn."""
     return np.pi * np.arange(n) / n
 
 
-def area(polygon):
+def area(polygon: Array) -> float:
     """Return the area."""
     return 0.5 * float(np.sum(cross(polygon, np.roll(polygon, -1, axis=0))))
 
 
-def centroid(polygon):
+def centroid(polygon: Array) -> Array:
     """Return the centre of mass."""
     after = np.roll(polygon, -1, axis=0)
     weights = cross(polygon, after)
     return weights @ (polygon + after) / (3 * np.sum(weights))
 
 
-def diameter(polygon):
+def diameter(polygon: Array) -> float:
     """Return the largest distance of two corners."""
     return float(np.max(np.linalg.norm(polygon[:, None] - polygon, axis=-1)))
 
 
-def walls(polygon):
+def walls(polygon: Array) -> tuple[Array, Array]:
     """Return unit normals that point inwards and offsets: inside, ⟨normal, x⟩ >= offset."""
     edges = np.roll(polygon, -1, axis=0) - polygon
     inward = np.column_stack([-edges[:, 1], edges[:, 0]])
@@ -62,7 +64,7 @@ def walls(polygon):
     return inward, np.sum(inward * polygon, axis=1)
 
 
-def clip(polygon, normal, offset):
+def clip(polygon: Array, normal: Array, offset: float) -> Array:
     """Return the part of a polygon with ⟨normal, x⟩ >= offset."""
     corners = []
     heights = polygon @ normal - offset
@@ -77,7 +79,7 @@ def clip(polygon, normal, offset):
     return np.reshape(corners, (-1, 2))
 
 
-def area_above(polygon, points, angles):
+def area_above(polygon: Array, points: Array, angles: Array) -> Array:
     """Return the area on the normal's side of lines through points, one a line.
 
     Seen from a point of the line, the cut spans no area: what counts are the shares of the edges
@@ -94,7 +96,7 @@ def area_above(polygon, points, angles):
     return 0.5 * np.sum(cross(from_point, after) * share, axis=1)
 
 
-def halving_offsets(polygon, angles):
+def halving_offsets(polygon: Array, angles: Array) -> Array:
     """Return the offsets of the Bayes lines: those that halve the area."""
     towards = normals(angles)
     heights = towards @ polygon.T
@@ -107,7 +109,7 @@ def halving_offsets(polygon, angles):
     return 0.5 * (low + high)
 
 
-def chords(polygon, points, angles):
+def chords(polygon: Array, points: Array, angles: Array) -> Array:
     """Return both ends of the lines through points within the polygon, shape (n, 2, 2)."""
     along = normals(angles + np.pi / 2)
     inward, offsets = walls(polygon)
@@ -119,18 +121,18 @@ def chords(polygon, points, angles):
     return points[:, None] + np.stack([begin, end], axis=1)[:, :, None] * along[:, None]
 
 
-def area_differences(polygon, point, angles):
+def area_differences(polygon: Array, point: Array, angles: Array) -> Array:
     """Return the differences of the areas on both sides of lines through a point, per area."""
     points = np.broadcast_to(point, (len(angles), 2))
     return 2 * area_above(polygon, points, angles) / area(polygon) - 1
 
 
-def mean_square(polygon, point, angles):
+def mean_square(polygon: Array, point: Array, angles: Array) -> float:
     """Return the direction-averaged squared difference of areas, per squared area."""
     return float(np.mean(area_differences(polygon, point, angles) ** 2))
 
 
-def bayes_point(polygon, angles):
+def bayes_point(polygon: Array, angles: Array) -> Array:
     """Return the point of least ``mean_square``, by Gauss and Newton from the centre of mass."""
     point, towards = centroid(polygon), normals(angles)
     for _ in range(STEPS):
@@ -145,10 +147,10 @@ def bayes_point(polygon, angles):
     return point
 
 
-def least_worst(polygon, angles):
+def least_worst(polygon: Array, angles: Array) -> float:
     """Return the least value, over all points, of the largest difference of areas, per area."""
 
-    def worst(point):
+    def worst(point: Array) -> float:
         return float(np.max(np.abs(area_differences(polygon, point, angles))))
 
     start = bayes_point(polygon, angles)
@@ -156,7 +158,7 @@ def least_worst(polygon, angles):
     return float(minimize(worst, start, method="Nelder-Mead", options=options).fun)
 
 
-def nearest_to_lines(angles, offsets):
+def nearest_to_lines(angles: Array, offsets: Array) -> tuple[Array, float]:
     """Return the point whose largest distance to these lines is least, and that distance."""
     towards = normals(angles)
     ones = np.ones((len(angles), 1))
@@ -166,7 +168,7 @@ def nearest_to_lines(angles, offsets):
     return found.x[:2], float(found.x[2])
 
 
-def largest_circle(polygon):
+def largest_circle(polygon: Array) -> tuple[Array, float]:
     """Return centre and radius of the largest circle inside: the Chebyshev centre."""
     inward, offsets = walls(polygon)
     bounds = np.column_stack([-inward, np.ones(len(inward))])
@@ -174,7 +176,7 @@ def largest_circle(polygon):
     return found.x[:2], float(found.x[2])
 
 
-def largest_ellipse(polygon):
+def largest_ellipse(polygon: Array) -> tuple[Array, Array]:
     """Return centre c and matrix L of the largest ellipse inside: c + L u for unit vectors u.
 
     L is triangular with a positive diagonal; its logarithmic determinant is concave in it, and the
@@ -183,7 +185,7 @@ def largest_ellipse(polygon):
     centre, radius = largest_circle(polygon)
     inward, offsets = walls(polygon)
 
-    def slack(x):
+    def slack(x: Array) -> Array:
         reach = np.hypot(x[2] * inward[:, 0] + x[3] * inward[:, 1], x[4] * inward[:, 1])
         return inward @ x[:2] - offsets - reach
 
@@ -197,7 +199,7 @@ def largest_ellipse(polygon):
     return x[:2], np.array([[x[2], 0.0], [x[3], x[4]]])
 
 
-def random_polygon(rng, n_points, stretch=1.0):
+def random_polygon(rng: np.random.Generator, n_points: int, stretch: float = 1.0) -> Array:
     """Return the convex hull of points drawn from the unit disc, stretched along the first axis."""
     while True:
         radius, angle = np.sqrt(rng.random(n_points)), 2 * np.pi * rng.random(n_points)
@@ -209,7 +211,7 @@ def random_polygon(rng, n_points, stretch=1.0):
         return hull * [stretch, 1.0]
 
 
-def fly(polygon, points, velocities, n_bounces):
+def fly(polygon: Array, points: Array, velocities: Array, n_bounces: int) -> Array:
     """Return where billiard balls bounce, shape (n_bounces + 1, n_balls, 2), with the start first.
 
     Parameters
@@ -236,7 +238,7 @@ def fly(polygon, points, velocities, n_bounces):
     return way
 
 
-def random_chords(rng, polygon, n):
+def random_chords(rng: np.random.Generator, polygon: Array, n: int) -> Array:
     """Return ends of random chords, shape (n, 2, 2): those of a ball that forgets all it did.
 
     It leaves a wall, uniform on the boundary, by Lambert's cosine law, as an ergodic billiard does
@@ -267,7 +269,7 @@ class Cells:
         Strips, and cells of each strip.
     """
 
-    def __init__(self, polygon, n_strips):
+    def __init__(self, polygon: Array, n_strips: int) -> None:
         self.n_strips = n_strips
         self.strips = equal_cuts(polygon, np.array([1.0, 0.0]), n_strips)
         self.levels = []
@@ -279,14 +281,14 @@ class Cells:
                 rest = clip(rest, np.array([1.0, 0.0]), self.strips[k])
             self.levels.append(equal_cuts(strip, np.array([0.0, 1.0]), n_strips))
 
-    def find(self, points):
+    def find(self, points: Array) -> Array:
         """Return the number of the cell in which each point lies."""
         strip = np.searchsorted(self.strips, points[:, 0])
         level = np.sum(points[:, 1, None] > np.array(self.levels)[strip], axis=1)
         return strip * self.n_strips + level
 
 
-def equal_cuts(polygon, normal, n):
+def equal_cuts(polygon: Array, normal: Array, n: int) -> Array:
     """Return the offsets of lines that cut a polygon into ``n`` parts of equal area."""
     heights = polygon @ normal
     low, high = np.full(n - 1, heights.min()), np.full(n - 1, heights.max())

@@ -1,14 +1,16 @@
 """R&M section 18.6: Wisconsin breast cancer, leave-10-out errors."""
 
+from typing import Any
+
 import numpy as np
-from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace, inference
+from bayespoint._support.types import Array
 from bayespoint.displays.style import BLACK, BLUE, GREEN, LABEL_SIZE, VERMILION
 from bayespoint.papers import datasets
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item, Quantity
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Quantity, Row, Run
 from bayespoint.papers.reproduction.rm_kernel import flipper, wrong
-from bayespoint.papers.reproduction.tools import max_margin_coef, stderr
+from bayespoint.papers.reproduction.tools import max_margin_coef, rbf, stderr
 
 SIGMA = 1.75
 FOLD = 10
@@ -22,16 +24,16 @@ DESCRIBED, HINDSIGHT = READINGS
 BILLIARDS = ("flipper", "exact billiard")
 
 
-def fold_run(bias, rows, k, n_bounces, n_flights):
+def fold_run(bias: float, rows: Array, k: int, n_bounces: int, n_flights: int) -> list[int]:
     """Return the errors of each machine on the k-th ten of the rows, and how many are tested."""
     X, y = datasets.load("wbc")
     test = rows[FOLD * k : FOLD * (k + 1)]
     train = np.setdiff1d(rows, test)
     _, first = np.unique(np.column_stack([X[train], y[train]]), axis=0, return_index=True)
     train = train[first]  # equal rows with equal labels are one wall
-    gamma = 1 / (2 * SIGMA**2)
-    space = VersionSpace(rbf_kernel(X[train], gamma=gamma) + bias, y[train])
-    cross = rbf_kernel(X[test], X[train], gamma=gamma) + bias
+    points = X[train]
+    space = VersionSpace(rbf(points, points, SIGMA) + bias, y[train])
+    cross = rbf(X[test], points, SIGMA) + bias
     centres = (
         max_margin_coef(space),
         flipper(space, n_bounces, bias=bias, random_state=k).bayes_point(),
@@ -42,7 +44,7 @@ def fold_run(bias, rows, k, n_bounces, n_flights):
     return [int(wrong(cross, y[test], coef).sum()) for coef in centres] + [len(test)]
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Errors of all folds, in several random orders, with and without a bias dimension."""
     n_points = len(datasets.load("wbc")[1])
     n_orders, n_folds = run.size(5, 3), run.size(-(-n_points // FOLD), 5)
@@ -66,12 +68,12 @@ def measure(run):
     }
 
 
-def scaled(data, reading, machine):
+def scaled(data: Data, reading: str, machine: str) -> Array:
     """Return the errors of each order, for as many tests as published."""
     return PUBLISHED_TESTS * np.array(data["errors"][reading][machine]) / np.array(data["tests"])
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """The machines as described beside the published counts."""
     rows: list[Quantity | Claim] = [_count(data, machine) for machine in PUBLISHED]
     for machine in BILLIARDS:
@@ -86,12 +88,12 @@ def compare(data):
     return rows
 
 
-def gains(data, reading, machine):
+def gains(data: Data, reading: str, machine: str) -> Array:
     """Return how many errors fewer than the maximal margin a billiard makes, by order."""
     return scaled(data, reading, "maximal margin") - scaled(data, reading, machine)
 
 
-def _count(data, machine):
+def _count(data: Data, machine: str) -> Quantity:
     values = scaled(data, DESCRIBED, machine)
     return Quantity(
         f"{machine}: errors of {PUBLISHED_TESTS}", PUBLISHED[machine], float(values.mean()),
@@ -101,7 +103,7 @@ def _count(data, machine):
     )  # fmt: skip
 
 
-def _error(data, values):
+def _error(data: Data, values: Array) -> float:
     """Return the standard error over orders, and that of the points if not all are tested."""
     n_tested = float(np.mean(data["tests"]))
     rate = values.mean() / PUBLISHED_TESTS
@@ -110,7 +112,7 @@ def _error(data, values):
     return float(np.hypot(stderr(values), sampling))
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the errors of each order by machine and reading."""
     panels = figure.subplots(1, 2, sharey=True)
     for axes, reading in zip(panels, READINGS, strict=True):
@@ -140,7 +142,7 @@ def draw(data, figure):
     panels[0].legend(handles, ["one order", "mean", "published"], loc="lower left")
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of both readings."""
     margin, flip, exact = (
         _seen(scaled(data, HINDSIGHT, machine)) for machine in ("maximal margin", *BILLIARDS)
@@ -159,7 +161,7 @@ was found in hindsight, among many settings, it counts for nothing; we have not 
 paper did. Its 673 cases are not ours either: 683 records are complete."""
 
 
-def _seen(values):
+def _seen(values: Array) -> str:
     return f"{values.mean():.1f} ± {stderr(values):.1f}"
 
 

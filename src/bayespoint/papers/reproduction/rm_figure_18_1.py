@@ -1,10 +1,12 @@
 """R&M figure 18.1: a convex polygon and the line of one direction that halves it."""
 
+from typing import Any
+
 import numpy as np
 
 from bayespoint.displays.style import BLUE, TEXT_SIZE, VERMILION
 from bayespoint.papers.reproduction import polygons
-from bayespoint.papers.reproduction.item import Claim, Item
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import bare_axes
 
 # The direction that is drawn, in radians: one that is neither level nor upright.
@@ -19,7 +21,7 @@ LABEL: dict = {"facecolor": "white", "edgecolor": "none", "pad": 3}
 ROUNDING = 1e-10
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Halve the polygon in all directions; compute both areas again from the pieces."""
     shape = polygons.POLYGON
     angles = np.append(polygons.directions(run.size(3600, 360)), SHOWN)
@@ -44,7 +46,7 @@ def measure(run):
     }
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that there is such a line, and one only, in every direction."""
     return [
         Claim(
@@ -62,10 +64,10 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the two halves, the line and its normal."""
     axes = bare_axes(figure.subplots())
-    shape, normal, offset = (np.array(data[key]) for key in ("polygon", "normal", "offset"))
+    shape, normal, offset = np.array(data["polygon"]), np.array(data["normal"]), data["offset"]
     halves = (polygons.clip(shape, -normal, -offset), polygons.clip(shape, normal, offset))
     fills = ((BLUE, 0.35, None), (VERMILION, 0.2, "//"))
     for k, (half, (colour, alpha, hatch)) in enumerate(zip(halves, fills, strict=True)):

@@ -1,10 +1,15 @@
 """R&M figure 18.11: learning curve of a perceptron, theory and billiard."""
 
+from typing import Any
+
 import numpy as np
 
-from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, SKY, VERMILION
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item, Quantity
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLACK, BLUE, SKY, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Quantity, Row, Run
 from bayespoint.papers.reproduction.teachers import (
+    BILLIARDS,
+    PUBLISHED_RUNS,
     bayes_error,
     gibbs_error,
     measure_teachers,
@@ -15,12 +20,10 @@ from bayespoint.papers.reproduction.tools import stderr
 # and not larger: the tolerance is one-sided.
 FINITE = 0.025
 
-PUBLISHED_RUNS = 10
 LEAST_POINTS = 4
-NAMES = {"flipper": "flipper", "billiard": "exact billiard"}
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Errors against random teachers, and the curves of the theory."""
     data = measure_teachers(run)
     curve = np.geomspace(0.1, 10.5, 40)
@@ -31,10 +34,10 @@ def measure(run):
     }
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Points of both billiards beside the curve."""
-    rows = []
-    for machine, name in NAMES.items():
+    rows: list[Row] = []
+    for machine, name in BILLIARDS.items():
         errors = np.array(data["errors"][machine])
         rows += [
             _point(f"{name}, α = {alpha}: right answers, %", *values)
@@ -44,7 +47,7 @@ def compare(data):
     return rows
 
 
-def _point(what, errors, theory):
+def _point(what: str, errors: Array, theory: float) -> Quantity:
     """Mean of all runs beside the curve."""
     return Quantity(
         what, 100 * (1 - theory), 100 * (1 - errors.mean()), measured_error=100 * stderr(errors),
@@ -52,7 +55,7 @@ def _point(what, errors, theory):
     )  # fmt: skip
 
 
-def _ten_runs(name, errors, theory):
+def _ten_runs(name: str, errors: Array, theory: list[float]) -> Claim:
     """As published: ten runs a point."""
     errors = errors[:, :PUBLISHED_RUNS]
     z = (errors.mean(axis=1) - theory) / stderr(errors, axis=1)
@@ -65,7 +68,7 @@ def _ten_runs(name, errors, theory):
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the theory's curves with points of ten runs, and what all runs differ from it."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     curve, alphas = np.array(data["curve"]), np.array(data["alphas"])
@@ -75,7 +78,7 @@ def draw(data, figure):
         label="random consistent classifier, theory",
     )  # fmt: skip
     for (machine, name), colour, marker, shift in zip(
-        NAMES.items(), (VERMILION, BLUE), "so", (-0.12, 0.12), strict=True
+        BILLIARDS.items(), (VERMILION, BLUE), "so", (-0.12, 0.12), strict=True
     ):
         right_answers = 1 - np.array(data["errors"][machine])
         style = {
@@ -92,28 +95,26 @@ def draw(data, figure):
             np.arange(len(alphas)) + shift, off.mean(axis=1), ERRORS * stderr(off, axis=1),
             label=f"{name}, {off.shape[1]} runs", **style,
         )  # fmt: skip
-    left.set_xlabel("α = M / D, examples for each dimension", fontsize=LABEL_SIZE)
-    left.set_ylabel("generalisation probability", fontsize=LABEL_SIZE)
+    label_axes(left, "α = M / D, examples for each dimension", "generalisation probability")
     left.set(xlim=(0, 10.5), ylim=(0.5, 1), xticks=range(11))
     left.legend(loc="lower right")
     _finish_differences(right, data)
 
 
-def _finish_differences(axes, data):
+def _finish_differences(axes: Any, data: Data) -> None:
     """Draw the tolerance and label the panel."""
     allowed = 100 * FINITE * np.array(data["theory"])
     places = np.arange(len(allowed))
     axes.bar(places, allowed, 0.6, color=BLACK, alpha=0.1, label="tolerance (finite D)")
     axes.axhline(0, color=BLACK, linewidth=1)
     axes.set_xticks(places, [str(alpha) for alpha in data["alphas"]])
-    axes.set_xlabel("α", fontsize=LABEL_SIZE)
-    axes.set_ylabel("right answers less theory, %", fontsize=LABEL_SIZE)
+    label_axes(axes, "α", "right answers less theory, %")
     axes.legend()
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the differences of the two billiards."""
-    flipper, billiard = (np.array(data["errors"][machine]) for machine in NAMES)
+    flipper, billiard = (np.array(data["errors"][machine]) for machine in BILLIARDS)
     off = 100 * (flipper - billiard)
     gaps = [
         f"{mean:.2f} ± {error:.2f} % at α = {alpha}"

@@ -1,26 +1,27 @@
 """R&M figure 18.12: maximal margin perceptron and flipper."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from bayespoint.displays.style import BLUE, GREEN, LABEL_SIZE, VERMILION
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
-from bayespoint.papers.reproduction.teachers import measure_teachers
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, GREEN, VERMILION, label_axes
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
+from bayespoint.papers.reproduction.teachers import BILLIARDS, PUBLISHED_RUNS, measure_teachers
 from bayespoint.papers.reproduction.tools import stderr
 
-PUBLISHED_RUNS = 10
-NAMES = {"flipper": "flipper", "billiard": "exact billiard"}
 
-
-def measure(run):
+def measure(run: Run) -> Data:
     """Errors against random teachers."""
     return measure_teachers(run)
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Maximal margin less each billiard, on average and in single runs."""
-    rows = []
+    rows: list[Row] = []
     margin = np.array(data["errors"]["margin"])
-    for machine, name in NAMES.items():
+    for machine, name in BILLIARDS.items():
         loss = 100 * (margin - np.array(data["errors"][machine]))
         for alpha, values in zip(data["alphas"], loss, strict=True):
             mean, error = values.mean(), stderr(values)
@@ -35,7 +36,7 @@ def compare(data):
     return rows
 
 
-def _each_run(name, alphas, worse):
+def _each_run(name: str, alphas: Sequence[float], worse: Array) -> Claim:
     """Whether the maximal margin lost every run, and how often ten runs would say so."""
     shares = ", ".join(
         f"{share:.0%} at α = {a}" for a, share in zip(alphas, worse.mean(axis=1), strict=True)
@@ -50,7 +51,7 @@ def _each_run(name, alphas, worse):
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw mean curves, and the differences of single runs."""
     left, right = figure.subplots(1, 2)
     alphas = np.array(data["alphas"])
@@ -66,15 +67,14 @@ def draw(data, figure):
             marker=marker, linestyle=line, linewidth=2, markersize=7, capsize=4, label=name,
             fillstyle="none",
         )  # fmt: skip
-    left.set_xlabel("α = M / D", fontsize=LABEL_SIZE)
-    left.set_ylabel("generalisation probability", fontsize=LABEL_SIZE)
+    label_axes(left, "α = M / D", "generalisation probability")
     left.legend(loc="lower right")
     _draw_runs(right, 100 * (margin - np.array(data["errors"]["flipper"])), alphas)
     for axes in (left, right):
         axes.grid(alpha=0.3)
 
 
-def _draw_runs(axes, loss, alphas):
+def _draw_runs(axes: Any, loss: Array, alphas: Array) -> None:
     """Draw one point a run, in columns."""
     for k, values in enumerate(loss):
         spread = np.linspace(-0.3, 0.3, len(values))
@@ -88,8 +88,8 @@ def _draw_runs(axes, loss, alphas):
         axes.text(k, 1.01, f"{np.mean(lost):.0%}", ha="center", transform=place)
     axes.axhline(0, color="black", linewidth=1)
     axes.set_xticks(range(len(alphas)), [str(alpha) for alpha in alphas])
-    axes.set_xlabel("α = M / D (above: runs won by the flipper)", fontsize=LABEL_SIZE)
-    axes.set_ylabel("errors of maximal margin\nless flipper, %", fontsize=LABEL_SIZE)
+    label_axes(axes, "α = M / D (above: runs won by the flipper)",
+               "errors of maximal margin\nless flipper, %")  # fmt: skip
 
 
 ITEM = Item(

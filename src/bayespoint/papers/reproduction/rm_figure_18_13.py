@@ -1,11 +1,15 @@
 """R&M figure 18.13: sonar over the width of the kernel, maximal margin, flipper and onion."""
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from bayespoint import onion, papers
-from bayespoint.displays.style import BLACK, BLUE, GREEN, LABEL_SIZE, SKY, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLACK, BLUE, GREEN, SKY, VERMILION, label_axes
 from bayespoint.inference import starts
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.rm_kernel import sonar_angle, with_bias, wrong
 from bayespoint.papers.reproduction.tools import max_margin_coef, stderr
 
@@ -14,13 +18,18 @@ DEPTH = 5
 WIDTHS, QUICK_WIDTHS = np.geomspace(1, 30, 15), np.geomspace(1.5, 15, 6)
 TICKS = (1, 2, 4.4, 10, 20, 30)
 
+# Ends of a range of widths, if there is one.
+Range: TypeAlias = tuple[float, float] | None
+
 MARGIN, FLIPPER = "maximal margin", "flipper"
 PUBLISHED, OURS = "onion as published, best shell", "our onion, best shell"
 CHOSEN = "our onion, shell by leave-one-out"
 NAMES = (MARGIN, FLIPPER, PUBLISHED, OURS, CHOSEN)
 
 
-def width_run(sigma, n_bounces, n_draws, seeds):
+def width_run(
+    sigma: float, n_bounces: int, n_draws: int, seeds: list[int]
+) -> tuple[list[Array], tuple[int, int]]:
     """Return which test points each machine gets wrong at one width, and the shell chosen."""
     space, cross, y_test = with_bias(sonar_angle(), sigma)
     published = papers.published_onion(
@@ -41,7 +50,7 @@ def width_run(sigma, n_bounces, n_draws, seeds):
     return [wrong(cross, y_test, coef) for coef in centres], chosen
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Test errors of each machine at each width."""
     widths = run.size(WIDTHS, QUICK_WIDTHS)
     n_runs, sizes = run.size(2, 1), (run.size(20_000, 1000), run.size(40_000, 3000))
@@ -67,7 +76,7 @@ def measure(run):
     }
 
 
-def error_rates(data):
+def error_rates(data: Data) -> dict[str, Array]:
     """Return for each machine the share of runs with a wrong label, by width and test point."""
     return {
         name: np.array([list(map(int, row)) for row in rows]) / data["n_runs"]
@@ -75,13 +84,13 @@ def error_rates(data):
     }
 
 
-def good_limit(data):
+def good_limit(data: Data) -> float:
     """Return the most errors that differ from the fewest of all by no more than chance."""
     least = min(rates.sum(axis=1).min() for rates in error_rates(data).values())
     return least + ERRORS * np.sqrt(least * (1 - least / data["n_test"]))
 
 
-def good_range(widths, errors, limit):
+def good_range(widths: Sequence[float], errors: Array, limit: float) -> Range:
     """Return the ends of the widest run of neighbouring widths with at most ``limit`` errors."""
     best, first = None, None
     for k, value in enumerate(errors):
@@ -91,12 +100,12 @@ def good_range(widths, errors, limit):
     return best
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """How wide the good ranges are, and paired differences from the maximal margin."""
     rates = error_rates(data)
     limit = good_limit(data)
     ranges = {name: good_range(data["widths"], rates[name].sum(axis=1), limit) for name in NAMES}
-    rows = []
+    rows: list[Row] = []
     for name in (PUBLISHED, OURS, CHOSEN):
         rows += _wider(name, ranges, limit)
         fewer = np.mean(rates[MARGIN] - rates[name], axis=0) * data["n_test"]
@@ -110,7 +119,7 @@ def compare(data):
     return rows
 
 
-def _wider(name, ranges, limit):
+def _wider(name: str, ranges: dict[str, Range], limit: float) -> list[Claim]:
     """Whether an onion is good for a wider range than the other machines.
 
     The flipper is one of the shells among which the published onion's best is taken.
@@ -135,15 +144,15 @@ def _wider(name, ranges, limit):
     ]  # fmt: skip
 
 
-def _factor(span):
+def _factor(span: Range) -> float:
     return span[1] / span[0] if span else 0.0
 
 
-def _span(span):
+def _span(span: Range) -> str:
     return f"σ = {span[0]:.1f} to {span[1]:.1f}" if span else "nowhere"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw errors over the width."""
     axes = figure.subplots()
     rates = error_rates(data)
@@ -161,8 +170,7 @@ def draw(data, figure):
     axes.set(xscale="log", ylim=(0, None))
     axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("kernel width σ (standardised features)", fontsize=LABEL_SIZE)
-    axes.set_ylabel(f"test errors of {data['n_test']}", fontsize=LABEL_SIZE)
+    label_axes(axes, "kernel width σ (standardised features)", f"test errors of {data['n_test']}")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper right")
 

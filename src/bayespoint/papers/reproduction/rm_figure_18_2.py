@@ -1,10 +1,13 @@
 """R&M figure 18.2: the Bayes lines of all directions do not meet in one point."""
 
+from typing import Any
+
 import numpy as np
 
+from bayespoint._support.types import Array
 from bayespoint.displays.style import BLACK, BLUE, LABEL_SIZE, VERMILION
 from bayespoint.papers.reproduction import polygons
-from bayespoint.papers.reproduction.item import Claim, Item
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import bare_axes
 
 # Lines in the picture.
@@ -27,14 +30,14 @@ SHAPES = {
 }
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Measure how far the lines are from meeting, in three polygons."""
     angles = polygons.directions(run.size(3600, 360))
     shapes = {name: meeting(shape, angles) for name, shape in SHAPES.items()}
     return {"n_directions": len(angles), "shapes": shapes}
 
 
-def meeting(shape, angles):
+def meeting(shape: Array, angles: Array) -> Data:
     """Return how far the Bayes lines of a polygon are from meeting in one point.
 
     ``miss`` is the least distance, over all points, of a point to the line farthest from it;
@@ -59,7 +62,7 @@ def meeting(shape, angles):
     }
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check both statements; a symmetric hexagon shows that they can fail."""
     shown, symmetric = data["shapes"]["polygon"], data["shapes"]["symmetric hexagon"]
     return [
@@ -79,7 +82,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw polygon and triangle with their lines, and what is near the Bayes points enlarged."""
     names = ("polygon", "triangle")
     panels = figure.subplots(2, 2, gridspec_kw={"height_ratios": [1, 1.1]})

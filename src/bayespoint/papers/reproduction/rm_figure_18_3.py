@@ -1,10 +1,14 @@
 """R&M figure 18.3: the centre of the largest circle inside a polygon, and its centre of mass."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from bayespoint.displays.style import BLACK, BLUE, GREEN, LABEL_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLACK, BLUE, GREEN, LABEL_SIZE, VERMILION, label_axes
 from bayespoint.papers.reproduction import polygons
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import bare_axes, stderr
 
 DIRECTIONS = 180
@@ -31,7 +35,7 @@ STYLES = {
 }
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Rate the centres of the polygon in the picture and of many random ones."""
     angles = polygons.directions(DIRECTIONS)
     n = run.size(1000, 50)
@@ -56,14 +60,14 @@ def measure(run):
     }  # fmt: skip
 
 
-def rate_random(seed, stretch, n):
+def rate_random(seed: list[int], stretch: float, n: int) -> Array:
     """Rate the centres of ``n`` random polygons; shape (2, n, 3)."""
     rng, angles = np.random.default_rng(seed), polygons.directions(DIRECTIONS)
     shapes = [polygons.random_polygon(rng, POINTS, stretch) for _ in range(n)]
     return np.transpose([rate(shape, angles) for shape in shapes], (1, 0, 2))
 
 
-def rate(shape, angles):
+def rate(shape: Array, angles: Array) -> tuple[list[float], Array]:
     """Return root mean square area differences and distances to the Bayes point of all centres."""
     centres = np.array(
         [
@@ -77,7 +81,7 @@ def rate(shape, angles):
     return rms, off / polygons.diameter(shape)
 
 
-def duel(values, first, second):
+def duel(values: Array, first: str, second: str) -> Array:
     """Return, for each stretch, how often the first centre is better, and by how much on average.
 
     As a list of (share, its standard error, mean difference, its standard error).
@@ -88,7 +92,7 @@ def duel(values, first, second):
     return np.column_stack([*columns, stderr(difference, axis=1)])
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Compare centre of mass, circle and ellipse, in elongated polygons."""
     strong = STRETCHES.index(STRONG)
     rms, off = (
@@ -123,11 +127,11 @@ def compare(data):
     ]
 
 
-def _share(row):
+def _share(row: Sequence[float]) -> str:
     return f"{100 * row[0]:.1f} ± {100 * row[1]:.1f} %"
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the polygon with its centres, and how good they are by elongation."""
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [1.5, 1]})
     bare_axes(left)
@@ -151,7 +155,7 @@ def draw(data, figure):
     draw_curves(data, right)
 
 
-def draw_curves(data, axes):
+def draw_curves(data: Data, axes: Any) -> None:
     """Draw the mean rms difference of areas against the stretch."""
     rms, errors = 100 * np.array(data["rms"]), 100 * np.array(data["rms_error"])
     for k, name in enumerate(CENTRES):
@@ -163,12 +167,11 @@ def draw_curves(data, axes):
     axes.set_xticks(STRETCHES, [str(stretch) for stretch in STRETCHES])
     axes.minorticks_off()
     axes.set_ylim(0, None)
-    axes.set_xlabel("stretch of random polygons", fontsize=LABEL_SIZE)
-    axes.set_ylabel("rms difference of\nareas (% of area)", fontsize=LABEL_SIZE)
+    label_axes(axes, "stretch of random polygons", "rms difference of\nareas (% of area)")
     axes.legend(frameon=False)
 
 
-def thoughts(data):
+def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     circle, ellipse, mass = 100 * np.array(data["rms"]).T
     rounds = round(data["mass_over_circle"][0][0] * data["n"])

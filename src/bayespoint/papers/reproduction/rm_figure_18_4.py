@@ -1,12 +1,15 @@
 """R&M figure 18.4: a billiard ball covers the polygon evenly."""
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import f
 
-from bayespoint.displays.style import BLUE, LABEL_SIZE, VERMILION
+from bayespoint._support.types import Array
+from bayespoint.displays.style import BLUE, LABEL_SIZE, VERMILION, label_axes
 from bayespoint.papers.reproduction import polygons
-from bayespoint.papers.reproduction.item import Claim, Item
-from bayespoint.papers.reproduction.tools import bare_axes, stderr
+from bayespoint.papers.reproduction.item import Claim, Data, Item, Row, Run
+from bayespoint.papers.reproduction.tools import bare_axes, means
 
 BOUNCES = (10, 100, 1000, 10_000)
 PUBLISHED = 1000
@@ -27,7 +30,7 @@ VISITED = 0.99
 LEVEL = 0.05
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Fly many balls; compare the time they spend in cells with that on random chords."""
     shape, n = polygons.POLYGON, run.size(100, 10)
     rng = run.rng()
@@ -50,7 +53,7 @@ def measure(run):
     }
 
 
-def summary(flights, cells, bounces):
+def summary(flights: Array, cells: polygons.Cells, bounces: list[int]) -> list[Data]:
     """Summarise the first flights of each ball, shape (n, n_flights, 2, 2)."""
     lengths, shares = times(flights, cells)
     centre, span = (of(polygons.POLYGON) for of in (polygons.centroid, polygons.diameter))
@@ -64,8 +67,7 @@ def summary(flights, cells, bounces):
         visited = np.mean(time > 0, axis=1)
         rows.append(
             {
-                "uneven": np.mean(uneven), "uneven_error": stderr(uneven),
-                "visited": np.mean(visited), "visited_error": stderr(visited),
+                **means(uneven=uneven, visited=visited),
                 "off": np.sqrt(np.mean(np.sum(off**2, axis=1))) / span,
                 "bias": np.linalg.norm(off.mean(axis=0)) / span,
                 "p": p_value(off),
@@ -74,7 +76,7 @@ def summary(flights, cells, bounces):
     return rows
 
 
-def times(flights, cells):
+def times(flights: Array, cells: polygons.Cells) -> tuple[Array, Array]:
     """Return the lengths of flights (n, n_flights), and the cells of points on them."""
     begin, end = flights[:, :, 0], flights[:, :, 1]
     along = (np.arange(STEPS) + 0.5) / STEPS
@@ -85,12 +87,12 @@ def times(flights, cells):
     return np.linalg.norm(end - begin, axis=-1), where
 
 
-def _time_in(where, weights, n_cells):
+def _time_in(where: Array, weights: Array, n_cells: int) -> Array:
     """Return the share of time in each cell."""
     return np.bincount(where.ravel(), np.repeat(weights / STEPS, STEPS), minlength=n_cells)
 
 
-def p_value(off):
+def p_value(off: Array) -> float:
     """Return how probable a mean of rows so far off zero is by chance (Hotelling's test)."""
     n, d = off.shape
     mean = off.mean(axis=0)
@@ -98,7 +100,7 @@ def p_value(off):
     return float(f.sf(square * (n - d) / (d * (n - 1)), d, n - d))
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Check that the trajectory is homogeneous, by three criteria."""
     k = data["bounces"].index(PUBLISHED)
     ball, chord, first = data["balls"][k], data["chords"][k], data["balls"][0]
@@ -128,7 +130,7 @@ def compare(data):
     ]
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the trajectory, and how uneven it is against the number of bounces."""
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [1.6, 1]})
     bare_axes(left)
@@ -146,8 +148,7 @@ def draw(data, figure):
             data["bounces"], uneven, errors, label=label, linewidth=2, markersize=9, **style
         )
     right.set(xscale="log", yscale="log")
-    right.set_xlabel("bounces", fontsize=LABEL_SIZE)
-    right.set_ylabel("rms deviation of the time\nin a cell from its share (%)", fontsize=LABEL_SIZE)
+    label_axes(right, "bounces", "rms deviation of the time\nin a cell from its share (%)")
     right.legend(frameon=False)
 
 

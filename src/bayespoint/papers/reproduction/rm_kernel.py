@@ -1,13 +1,13 @@
 """R&M's kernel machines: the sonar data, a Gaussian kernel with a bias dimension, the flipper."""
 
-from sklearn.metrics.pairwise import rbf_kernel
-
-from bayespoint import VersionSpace, papers
+from bayespoint import Posterior, VersionSpace, papers
+from bayespoint._support.types import Array
 from bayespoint.inference import starts
 from bayespoint.papers import datasets
+from bayespoint.papers.reproduction.tools import rbf
 
 
-def sonar_angle(standardised=True):
+def sonar_angle(standardised: bool = True) -> datasets.Arrays:
     """Return sonar, split by aspect angle, standardised by the training set."""
     X, y, X_test, y_test = datasets.load("sonar-angle")
     if standardised:
@@ -16,20 +16,22 @@ def sonar_angle(standardised=True):
     return X, y, X_test, y_test
 
 
-def with_bias(data, sigma):
+def with_bias(data: datasets.Arrays, sigma: float) -> tuple[VersionSpace, Array, Array]:
     """Return the version space of the kernel of width sigma with a bias dimension, and tests."""
     X, y, X_test, y_test = data
-    gamma = 1 / (2 * sigma**2)
-    K, cross = (rbf_kernel(A, X, gamma=gamma) + 1 for A in (X, X_test))
+    K, cross = (rbf(A, X, sigma) + 1 for A in (X, X_test))
     return VersionSpace(K, y), cross, y_test
 
 
-def wrong(cross, y, coef):
+def wrong(cross: Array, y: Array, coef: Array) -> Array:
     """Return which points get a wrong label; an output of zero is wrong."""
     return y * (cross @ coef) <= 0
 
 
-def flipper(space, n_bounces, directions="coefficients", *, bias=1.0, random_state=0):
+def flipper(
+    space: VersionSpace, n_bounces: int, directions: str = "coefficients", *, bias: float = 1.0,
+    random_state: int = 0,
+) -> Posterior:  # fmt: skip
     """Return the posterior of one run of the flipper, from a direct start.
 
     Where the kernel is wide a perceptron does not get inside in its passes.

@@ -1,13 +1,15 @@
 """R&M table 18.1: test errors of the onion's shells on sonar."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from bayespoint import onion, papers
+from bayespoint._support.types import Array
 from bayespoint.displays.style import LABEL_SIZE
-from bayespoint.papers.reproduction.item import ERRORS, Claim, Item, Quantity
+from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Quantity, Row, Run
 from bayespoint.papers.reproduction.rm_kernel import sonar_angle, with_bias
 from bayespoint.papers.reproduction.tools import stderr
 
@@ -31,7 +33,7 @@ CORNERS = ((0, 0), (0, DEPTH), (DEPTH, 0), (DEPTH, DEPTH))
 ALIKE = 0.8
 
 
-def table_run(method, size, seed):
+def table_run(method: str, size: int, seed: int) -> Array:
     """Return test errors by shell and class of one run."""
     space, cross, y_test = with_bias(sonar_angle(), SIGMA)
     if method == "published":
@@ -41,7 +43,7 @@ def table_run(method, size, seed):
     return shells.errors(cross, y_test)
 
 
-def measure(run):
+def measure(run: Run) -> Data:
     """Tables of several runs of both onions."""
     n_runs = run.size(10, 3)
     sizes = {"published": run.size(20_000, 2000), "ours": run.size(160_000, 10_000)}
@@ -58,28 +60,28 @@ def measure(run):
     }
 
 
-def _text(row):
+def _text(row: Array) -> str:
     return " ".join("-" if np.isnan(minus) else f"{minus:.0f},{plus:.0f}" for minus, plus in row)
 
 
-def _cell(text):
+def _cell(text: str) -> tuple[float, ...]:
     return (np.nan, np.nan) if text == "-" else tuple(map(float, text.split(",")))
 
 
-def tables(data, method):
+def tables(data: Data, method: str) -> Array:
     """Return the tables of all runs of a method, with a last axis of two classes."""
     return np.array([[[_cell(c) for c in row.split()] for row in t] for t in data[method]])
 
 
-def mean_table(values):
+def mean_table(values: Array) -> Array:
     """Return the mean over runs, of those that reached a shell; NaN where none did."""
     reached = np.sum(~np.isnan(values), axis=0)
     return np.nansum(values, axis=0) / np.where(reached, reached, np.nan)
 
 
-def compare(data):
+def compare(data: Data) -> list[Row]:
     """Corners, the best shell, the whole table and its pattern."""
-    rows = []
+    rows: list[Row] = []
     for method, name in METHODS.items():
         both = tables(data, method)
         totals, published = both.sum(axis=-1), TABLE.sum(axis=-1)
@@ -96,7 +98,7 @@ def compare(data):
     return rows
 
 
-def _errors(what, published, values, better="lower"):
+def _errors(what: str, published: float, values: Array, better: str | None = "lower") -> Quantity:
     return Quantity(
         f"{what}: test errors", float(published), float(np.mean(values)),
         published_error=float(np.std(values, ddof=1)), measured_error=float(stderr(values)),
@@ -104,11 +106,11 @@ def _errors(what, published, values, better="lower"):
     )  # fmt: skip
 
 
-def _apart(a, b):
+def _apart(a: Array, b: Array) -> float:
     return np.nanmean(np.abs(a - b))
 
 
-def _as_alike_as_two_runs(name, totals, published):
+def _as_alike_as_two_runs(name: str, totals: Array, published: Array) -> Claim:
     """Whether the published table could be another run of ours."""
     among = [_apart(a, b) for a, b in combinations(totals, 2)]
     limit = np.mean(among) + ERRORS * np.std(among, ddof=1)
@@ -123,7 +125,7 @@ def _as_alike_as_two_runs(name, totals, published):
     )
 
 
-def _pattern(name, both):
+def _pattern(name: str, both: Array) -> Claim:
     """Whether errors move between the classes as published."""
     skew = mean_table(both[..., 1] - both[..., 0])
     correlation = spearmanr(
@@ -137,7 +139,7 @@ def _pattern(name, both):
     )
 
 
-def draw(data, figure):
+def draw(data: Data, figure: Any) -> None:
     """Draw the published table and the mean of both onions."""
     panels = figure.subplots(1, 3, sharey=True)
     shown = {"R&M": TABLE.astype(float)} | {

@@ -5,11 +5,17 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from bayespoint import VersionSpace, inference, papers
+from bayespoint._support.types import Array
+from bayespoint.papers.reproduction.item import Data, Run
 from bayespoint.papers.reproduction.tools import max_margin
 
 DIMENSION = 100
 ALPHAS = (1, 2, 3, 5, 10)
 MACHINES = ("flipper", "billiard", "margin")
+BILLIARDS = {"flipper": "flipper", "billiard": "exact billiard"}
+
+# Runs of a point in the paper.
+PUBLISHED_RUNS = 10
 
 # Balls of the exact billiard; their centres are independent, so that overlaps can be checked.
 N_CHAINS = 4
@@ -18,14 +24,14 @@ N_CHAINS = 4
 NODES = np.linspace(-12, 12, 1001)
 
 
-def overlap(alpha):
+def overlap(alpha: float) -> float:
     """Return the overlap of two random consistent classifiers, for infinitely many dimensions.
 
     The Bayes point errs with probability arccos(sqrt(q)) / pi, a random consistent classifier with
     arccos(q) / pi.
     """
 
-    def gap(q):
+    def gap(q: float) -> float:
         # Gaussian density times exp(-q t^2 / 2) over the Gaussian tail beyond sqrt(q) t.
         log_values = -(1 + q) * NODES**2 / 2 - log_ndtr(-np.sqrt(q) * NODES)
         integral = np.exp(log_values).sum() * (NODES[1] - NODES[0]) / np.sqrt(2 * np.pi)
@@ -34,23 +40,23 @@ def overlap(alpha):
     return brentq(gap, 1e-9, 1 - 1e-9)
 
 
-def bayes_error(alpha):
+def bayes_error(alpha: float) -> float:
     """Return the theory's probability that the Bayes point errs."""
     return np.arccos(np.sqrt(overlap(alpha))) / np.pi
 
 
-def gibbs_error(alpha):
+def gibbs_error(alpha: float) -> float:
     """Return the theory's probability that a random consistent classifier errs."""
     return np.arccos(overlap(alpha)) / np.pi
 
 
-def error_against(teacher, w):
+def error_against(teacher: Array, w: Array) -> float:
     """Return the probability that two classifiers differ on a Gaussian input: their angle / pi."""
     cosine = w @ teacher / (np.linalg.norm(w) * np.linalg.norm(teacher))
     return np.arccos(np.clip(cosine, -1, 1)) / np.pi
 
 
-def teacher_run(alpha, n_bounces, n_draws, entropy):
+def teacher_run(alpha: int, n_bounces: int, n_draws: int, entropy: list[int]) -> tuple[float, ...]:
     """Return the errors of each machine, and the two overlaps whose expectations are equal."""
     rng = np.random.default_rng(entropy)
     X, teacher = rng.standard_normal((alpha * DIMENSION, DIMENSION)), rng.standard_normal(DIMENSION)
@@ -72,7 +78,7 @@ def teacher_run(alpha, n_bounces, n_draws, entropy):
     return *errors, means.mean(axis=0) @ teacher, np.mean(pairs)
 
 
-def measure_teachers(run):
+def measure_teachers(run: Run) -> Data:
     """Return errors of each machine by alpha and teacher, and the theory at each alpha."""
     n_teachers = run.size(50, 4)
     sizes = run.size(10_000, 1000), run.size(1000, 100)

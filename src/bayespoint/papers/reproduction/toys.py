@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespoint._support.types import Array, ArrayLike
 from bayespoint.displays.geometry import bounding_walls, corners, unit
 from bayespoint.papers.reproduction.tools import max_margin
 
@@ -19,19 +20,21 @@ class Toy(NamedTuple):
     teacher: np.ndarray
 
     @property
-    def normals(self):
+    def normals(self) -> Array:
         """Unit normals of the walls; version space is on their side."""
         return unit(self.y[:, None] * self.X)
 
 
-def random_toy(rng, m=TRAINING_POINTS):
+def random_toy(rng: np.random.Generator, m: int = TRAINING_POINTS) -> Toy:
     """Draw m points uniformly from [-1, 1]^3 and a direction to label them by."""
     X = rng.uniform(-1, 1, (m, 3))
     teacher = unit(rng.standard_normal(3))
     return Toy(X, np.sign(X @ teacher), teacher)
 
 
-def toy_errors(machines, teacher, rng, n_points=TEST_POINTS):
+def toy_errors(
+    machines: ArrayLike, teacher: Array, rng: np.random.Generator, n_points: int = TEST_POINTS
+) -> Array:
     """Errors in per cent of vectors, one a row, on fresh points labelled by the teacher."""
     X = rng.uniform(-1, 1, (n_points, 3))
     return 100 * np.mean((X @ np.transpose(machines) > 0) != (X @ teacher > 0)[:, None], axis=0)
@@ -56,38 +59,38 @@ class Polygon:
         Corner k is where walls k and k + 1 meet.
     """
 
-    def __init__(self, normals):
+    def __init__(self, normals: Array) -> None:
         self.normals = normals
         self.ball_centre = max_margin(normals)
         self.walls = bounding_walls(normals, self.ball_centre)
         self.corners = corners(normals[self.walls])
 
-    def edges(self):
+    def edges(self) -> Array:
         """Angles that the edges subtend, edge k on wall k."""
         cosines = np.sum(self.corners * np.roll(self.corners, 1, axis=0), axis=1)
         return np.arccos(np.clip(cosines, -1, 1))
 
-    def centre(self):
+    def centre(self) -> Array:
         """Centre of mass: along the sum of inward normals, each times the angle of its edge."""
         return unit(self.edges() @ self.normals[self.walls])
 
-    def area(self):
+    def area(self) -> float:
         """Area after Girard: what the angles exceed those of a plane polygon by."""
         normals = self.normals[self.walls]
         cosines = np.sum(normals * np.roll(normals, 1, axis=0), axis=1)
         angles = np.pi - np.arccos(np.clip(cosines, -1, 1))
         return float(np.sum(angles) - (len(angles) - 2) * np.pi)
 
-    def radius(self):
+    def radius(self) -> float:
         """Angular radius of the largest circle inside."""
         return float(np.arcsin(np.min(self.normals @ self.ball_centre)))
 
-    def elongation(self):
+    def elongation(self) -> float:
         """Largest angle between two corners as a share of the diameter of the circle."""
         cosines = np.clip(self.corners @ self.corners.T, -1, 1)
         return float(np.max(np.arccos(cosines)) / (2 * self.radius()))
 
 
-def space_positions(X, outputs):
+def space_positions(X: Array, outputs: ArrayLike) -> Array:
     """Positions on the sphere of vectors known by their outputs at the points, one a row."""
     return unit(np.linalg.lstsq(X, np.transpose(outputs), rcond=None)[0].T)

@@ -1,0 +1,68 @@
+"""What a fitted classifier tells about itself, of plain types."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
+from bayespoint._support.types import Array
+
+Base: TypeAlias = BayesPointClassifier | OnionClassifier
+Classifier: TypeAlias = Base | RejectingClassifier
+
+
+def base_of(classifier: Classifier) -> Base:
+    """Classifier inside one that may reject."""
+    return classifier.estimator_ if isinstance(classifier, RejectingClassifier) else classifier
+
+
+def class_names(classifier: Classifier) -> list[str]:
+    """Classes as text, in order."""
+    return [str(label) for label in classifier.classes_.tolist()]
+
+
+def machine_names(base: Base) -> list[str]:
+    """Class that each machine finds: of two classes the second."""
+    classes = class_names(base)
+    return classes if len(base.dual_coef_) > 1 else classes[1:]
+
+
+def facts_of(classifier: Classifier) -> dict[str, Any]:
+    """What a fitted classifier tells about itself; an onion knows less than the others.
+
+    Parameters
+    ----------
+    classifier : BayesPointClassifier, OnionClassifier or RejectingClassifier
+
+    Returns
+    -------
+    dict
+        Of plain types.
+    """
+    base = base_of(classifier)
+    if isinstance(base, OnionClassifier):
+        return {
+            "inference": base.inference_, "gamma": float(base.gamma_),
+            "softness": float(base.softness_), "n_draws": int(base.n_draws_),
+        }  # fmt: skip
+    noise = np.asarray(base.label_noise_, dtype=float)
+    facts = {
+        "inference": base.inference_, "reason": base.inference_reason_, "gamma": base.gamma_,
+        "softness": base.softness_, "bias": base.bias_, "label_noise": noise.tolist(),
+        "n_draws": int(base.n_draws_), "n_support": len(base.support_),
+    }  # fmt: skip
+    if getattr(base, "log_evidence_", None) is not None:
+        facts["log_evidence"] = float(base.log_evidence_)
+    if isinstance(classifier, RejectingClassifier):
+        threshold = float(classifier.threshold_)
+        facts["threshold"] = threshold if np.isfinite(threshold) else str(threshold)
+        facts["coverage"] = classifier.coverage_
+        if classifier.max_risk is not None:
+            facts["risk_bound"] = classifier.risk_bound_
+    return facts
+
+
+def most_violated(base: Base) -> Array | None:
+    """Training points on the wrong side of each machine's worst perceptron; None of others."""
+    violated = getattr(base.draws_.resume, "violated", None)
+    return None if violated is None or not len(violated) else violated.max(axis=0)

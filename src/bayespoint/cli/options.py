@@ -1,0 +1,171 @@
+"""Options of the commands, each written once; those that belong together are one dataclass."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from bayespoint.io.encoder import MAX_CATEGORIES, MOST_CATEGORIES
+from bayespoint.io.tables import FORMATS
+
+# Probability that --max-risk may fail with, unless given.
+DELTA = 0.05
+
+# ---------------------------------------------------------------------- one by one
+
+DataFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Data: .csv, .tsv, .parquet, .npy, .npz or .svmlight; - is standard input.",
+        show_default=False,
+    ),
+]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)]
+ModelOption = Annotated[Path, typer.Option("--model", help="Model file.", show_default=False)]
+Target = Annotated[
+    str, typer.Option("--target", help="Column that holds the classes.", show_default=False)
+]
+_JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
+Jobs = Annotated[int, _JOBS]
+StoredJobs = Annotated[int | None, _JOBS]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+# ---------------------------------------------------------------------- together
+
+
+class Inference(StrEnum):
+    """Values of --inference."""
+
+    auto = "auto"
+    ep = "ep"
+    billiard = "billiard"
+    perceptron = "perceptron"
+    gibbs = "gibbs"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What classifier is trained."""
+
+    coverage: Annotated[
+        float | None, typer.Option(min=0.01, max=1.0, help="Decide this share of cases.")
+    ] = None
+    max_risk: Annotated[
+        float | None,
+        typer.Option(min=0.0001, max=0.99, help="Decide while errors stay below this share."),
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-9, max=0.99,
+            help=f"Probability that --max-risk may fail with; {DELTA} unless given.",
+        ),
+    ] = None  # fmt: skip
+    max_time: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Seconds for training; the best until then counts."),
+    ] = None
+    inference: Annotated[Inference, typer.Option(help="How classifiers are averaged.")] = (
+        Inference.auto
+    )
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or auto.")] = "cpu"
+    label_noise: Annotated[
+        str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")
+    ] = "0"
+    n_draws: Annotated[int, typer.Option(min=1, max=100_000, help="Classifiers averaged.")] = 100
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all that is random.")] = 0
+    n_jobs: Jobs = -1
+
+    def __post_init__(self) -> None:
+        """Refuse --delta where there is no risk that it is about."""
+        if self.delta is not None and self.max_risk is None:
+            raise typer.BadParameter("needs --max-risk, which it is about", param_hint="--delta")
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a threshold of rejection is wanted."""
+        return self.coverage is not None or self.max_risk is not None
+
+    @property
+    def delta_or_usual(self) -> float:
+        """Probability that the risk may exceed --max-risk with."""
+        return DELTA if self.delta is None else self.delta
+
+    def stored(self) -> dict[str, Any]:
+        """Options by name, of plain types, as model files hold them."""
+        plain = asdict(self) | {"inference": str(self.inference), "delta": self.delta_or_usual}
+        for name in ("n_draws", "label_noise"):  # the last ones of all model files
+            plain[name] = plain.pop(name)
+        return plain
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is made of the columns of training data."""
+
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Leave this column out; may be repeated.")
+    ] = None
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(help="Numbers of this column name categories; repeatable."),
+    ] = None
+    max_categories: Annotated[
+        int,
+        typer.Option(min=2, max=MOST_CATEGORIES, help="Most values that a text column may have."),
+    ] = MAX_CATEGORIES
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a file of data is read."""
+
+    format: Annotated[str | None, typer.Option(help="Kind of file, instead of its ending.")] = None
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="CSV without names: columns are x0, x1, ….")
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that are not known."""
+        if self.format is not None and self.format not in FORMATS:
+            raise typer.BadParameter(f"use one of {', '.join(FORMATS)}", param_hint="--format")
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What a command prints."""
+
+    quiet: Quiet = False
+    json: Json = False
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Command whose parameters that are dataclasses of options become these options, in place."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        options = (
+            inspect.signature(groups[name]).parameters if name in groups else {name: parameter}
+        )
+        parameters += [
+            option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options.values()
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in parameters}
+    return run

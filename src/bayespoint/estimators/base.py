@@ -1,0 +1,318 @@
+"""What estimators that hold a predictor answer; none of it changes them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bayespoint._support.checks import check_positive_integer
+from bayespoint._support.threads import open_threads
+from bayespoint._support.types import Array, Matrix, Seed
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.predictors import Asked, Predictor, no_draws
+from bayespoint.estimators.settings import Settings
+from bayespoint.inference.draws import Draws
+from bayespoint.space import decisions
+from bayespoint.space.host import Host
+from bayespoint.space.posterior import Posterior, dense
+from bayespoint.space.rows import apply_kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a fit remembers of its training rows, and of itself.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows of X.
+    row : ndarray of shape (n_points,)
+        Rows of X that stand for the distinct ones.
+    entropy : int
+        Seed of all draws.
+    drawn_with : dict
+        Parameters that draws depend on, and a fingerprint of the data.
+    label_proba : ndarray of shape (n_samples, n_classes) or None
+        Posterior probability of each true class, NaN for rows of weight 0.
+    label : ndarray of shape (n_samples,) or None
+        Class numbers.
+    """
+
+    n_samples: int
+    row: Array
+    entropy: int
+    drawn_with: dict[str, Any]
+    label_proba: Array | None = None
+    label: Array | None = None
+
+
+class KernelClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that decides through its ``predictor_``.
+
+    Classes derived from it have a constructor, `fit` and `checked_parameters`, and set
+    ``classes_``, ``predictor_``, ``settings_``, ``draws_`` and ``trained_``.
+    """
+
+    kernel: Any
+    n_jobs: int | None
+    classes_: Array
+    predictor_: Predictor
+    settings_: Settings
+    draws_: Draws
+    trained_: Trained
+
+    def checked_parameters(self) -> Parameters:
+        """Check the parameters that do not depend on data, and return them."""
+        raise NotImplementedError
+
+    def _place(self) -> Any:
+        """Return where to compute: the host, unless the class knows others."""
+        return Host(self.n_jobs)
+
+    def prepared(self, X: Any) -> Asked:
+        """Check X as for `predict`; what ``predictor_`` takes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Asked
+        """
+        check_is_fitted(self)
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        place = self._place()
+        checked = place.new_points(self, X, precomputed=precomputed)
+        # New rows of a Gram matrix are on the host.
+        return Asked(checked, Host(self.n_jobs) if precomputed else place)
+
+    def decision_function(self, X: Any) -> Array:
+        """Outputs that decide: the class with the largest one is predicted.
+
+        With ``decision="bayes_point"`` the cosine between the Bayes point and the point in
+        feature space (shifted by ``class_weight``); with votes ("calibrated", too) the logit of the
+        probability (two classes) or its logarithm.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes, positive means ``classes_[1]``.
+        """
+        asked = self.prepared(X)
+        return self.predictor_.decision_function(asked)
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class with the largest output.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        best = decisions.winners(self.decision_function(X))
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        outputs = self.decision_function(X)
+        return self.predictor_.proba_of(outputs)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def cosines(self, X: Any) -> Array:
+        """Outputs of the Bayes points before any link: cosines in feature space.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        asked = self.prepared(X)
+        return self.predictor_.cosines(asked)
+
+    def sample_proba(self, X: Any, n_samples: int = 10, random_state: Seed = None) -> Array:
+        """Probabilities according to single draws of the posterior.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        n_samples : int, default=10
+            Number of draws; more than the model holds are taken with replacement.
+        random_state : int, RandomState instance or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rows, n_classes)
+        """
+        asked = self.prepared(X)
+        if self.predictor_.committee is None:
+            raise no_draws()
+        check_positive_integer("n_samples", n_samples)
+        members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
+        return self.predictor_.sample_proba(asked, members)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Coefficients of the Bayes point of each machine over the support points."""
+        return self.predictor_.bayes_points
+
+    @property
+    def gamma_(self) -> float | Array:
+        """Width used."""
+        return self.settings_.gamma
+
+    @property
+    def bias_(self) -> float:
+        """Bias used."""
+        return self.settings_.bias
+
+    @property
+    def softness_(self) -> float:
+        """Softness used."""
+        return self.settings_.softness
+
+    @property
+    def label_noise_(self) -> float | Array:
+        """Rates of wrong labels used: one, or one a class."""
+        rates = self.settings_.class_noise
+        return float(rates[0]) if np.all(rates == rates[0]) else rates
+
+    @property
+    def inference_(self) -> str:
+        """Method used."""
+        return self.settings_.inference
+
+    @property
+    def inference_reason_(self) -> str:
+        """Why this method was used."""
+        return self.settings_.inference_reason
+
+    @property
+    def decision_(self) -> str:
+        """How the classifier decides."""
+        return self.settings_.decision
+
+    @property
+    def n_draws_(self) -> int:
+        """Draws held for each machine."""
+        return self.draws_.n_draws
+
+    @property
+    def bayes_point_error_(self) -> Array:
+        """Monte-Carlo standard error of each Bayes point, an angle in radians."""
+        return self.draws_.angle_errors
+
+    @property
+    def diagnostics_(self) -> dict[str, Any]:
+        """What the method tells about its last run."""
+        return dict(self.draws_.info)
+
+    def posterior(self, i: int = 0) -> Posterior:
+        """Draws of the i-th binary problem (the only one for two classes).
+
+        Parameters
+        ----------
+        i : int, default=0
+            Number of the class that is told from the rest; 0 for two classes.
+
+        Returns
+        -------
+        Posterior
+            Its coefficients stand for the rows of X given to `fit`; merged copies have none
+            but the first. Its outputs, and ``ess()`` and the like, are those at the support
+            points (none for ``kernel="precomputed"``).
+        """
+        check_is_fitted(self)
+        draws, row, used = self.draws_, self.trained_.row, self.predictor_.used
+        if not draws.coef:
+            raise no_draws()
+        n_machines = len(draws.coef)
+        if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
+            raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
+        coef = draws.coef[i]
+        shape = (coef.shape[0], self.trained_.n_samples)
+        if sp.issparse(coef):
+            columns = row[coef.indices]
+            spread = sp.csr_matrix((coef.data.copy(), columns, coef.indptr), shape=shape)
+            spread.sort_indices()
+        else:
+            spread = np.zeros(shape)
+            np.add.at(spread.T, row, coef.T)  # copies share a row
+        order = np.argsort(row[used])
+        outputs = self._training_outputs(coef)
+        return Posterior(
+            spread, mean_norm=draws.mean_norms[i], n_chains=draws.n_chains,
+            centres=self._centres(draws, i), source="fit", label_noise=self.label_noise_,
+            outputs=None if outputs is None else outputs[:, order], points=row[used][order],
+            info={name: _of_machine(values, i) for name, values in draws.info.items()},
+        )  # fmt: skip
+
+    def _centres(self, draws: Draws, i: int) -> dict[str, tuple[Array, float]]:
+        """Bayes points of a machine over the rows of X, with their errors."""
+        found = {"fit": (draws.bayes_points[i], draws.angle_errors[i])}
+        for source, (points, errors) in draws.centres.items():
+            found[source] = points[i], errors[i]
+        centres = {}
+        for source, (coef, error) in found.items():
+            centres[source] = np.zeros(self.trained_.n_samples), float(error)
+            np.add.at(centres[source][0], self.trained_.row, coef)
+        return centres
+
+    def _training_outputs(self, coef: Matrix) -> Array | None:
+        """Outputs of draws at the training points that have coefficients, softness included."""
+        support = self.predictor_.support
+        if support.columns is not None:
+            return None  # the Gram matrix is not kept
+        coef, points = dense(coef[:, self.predictor_.used]), support.points
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            outputs = apply_kernel(support.kernel, points, points, coef.T, threads).T
+        return outputs + self.softness_ * points.length.astype(np.float64) ** 2 * coef
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what the estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _of_machine(values: Any, i: int) -> Any:
+    """Entry of one machine, of what there is one of each; else all."""
+    return values[i] if isinstance(values, np.ndarray) else values

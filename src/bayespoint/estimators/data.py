@@ -1,0 +1,106 @@
+"""From X and y to the distinct rows, labels and weights that a fit works with."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from bayespoint._support.checks import shown_places
+from bayespoint._support.types import Array
+from bayespoint.estimators.parameters import check_weights, log_class_weights
+from bayespoint.space.inputs import Inputs, check_gram, warn_about_scales
+from bayespoint.space.merging import DistinctRows, contradictions, encoded, merge_duplicates
+from bayespoint.space.version_space import EmptyVersionSpaceError
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a fit was given, merged.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        The distinct rows.
+    distinct : DistinctRows
+        Their labels, weights and places in X.
+    classes : ndarray of shape (n_classes,)
+    class_share : ndarray of shape (n_classes,)
+        Shares of the classes, by weight.
+    log_weight : ndarray of shape (n_classes,)
+        Logarithms of ``class_weight``.
+    n_samples : int
+        Rows of X.
+    """
+
+    inputs: Inputs
+    distinct: DistinctRows
+    classes: Array
+    class_share: Array
+    log_weight: Array
+    n_samples: int
+
+    @property
+    def n_machines(self) -> int:
+        """Binary problems: one for two classes, else one a class."""
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    def check_origin(self, length: Array) -> None:
+        """Refuse rows at the origin of feature space, given their lengths there."""
+        if np.any(length == 0):
+            raise ValueError(
+                f"rows {shown_places(length == 0, self.distinct.row)} of X lie at the origin of "
+                f"feature space (k(x, x) = 0), where no classifier can decide: set bias > 0 or "
+                f"leave them out."
+            )
+
+    def check_consistent(self, class_noise: Array) -> None:
+        """Refuse equal rows with labels that are sure and differ."""
+        conflicting = contradictions(self.distinct, class_noise[self.distinct.label] == 0)
+        if len(conflicting):
+            raise EmptyVersionSpaceError(
+                conflicting, " (equal rows, unequal labels)", "leave them out"
+            )
+
+
+def training_data(
+    inputs: Inputs, y: Array, sample_weight: Any, *, class_weight: Any, precomputed: bool,
+    merge: bool = True,
+) -> TrainingData:  # fmt: skip
+    """Merge equal rows, encode labels and check weights.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        Checked rows.
+    y : ndarray of shape (n_rows,)
+    sample_weight : array-like of shape (n_rows,) or None
+    class_weight : dict, "balanced" or None
+    precomputed : bool
+        Whether the inputs are a Gram matrix.
+    merge : bool, default=True
+        Whether equal rows with equal labels become one.
+    """
+    if y.dtype.kind not in "biu":  # whole numbers are classes
+        check_classification_targets(y)
+    weight = check_weights(sample_weight, inputs.shape[0])
+    if precomputed:
+        check_gram(inputs.X)
+    kept = weight > 0
+    if not np.any(kept):
+        raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
+    classes, kept_label = encoded(y[kept])
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes with positive weight; got "
+            f"{len(classes)} class(es): {classes.tolist()}."
+        )
+    label = np.zeros(len(y), dtype=np.int64)
+    label[kept] = kept_label
+    distinct = merge_duplicates(inputs, label, weight, keep_order=precomputed, merge=merge)
+    totals = np.bincount(distinct.label, weights=distinct.weight)
+    log_weight = log_class_weights(class_weight, classes, totals)
+    n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)
+    if not precomputed:
+        warn_about_scales(inputs)
+    return TrainingData(inputs, distinct, classes, totals / totals.sum(), log_weight, n_samples)

@@ -1,0 +1,108 @@
+"""From what inference found to a predictor, and to the probability of each training label."""
+
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.types import Array
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.label_errors import (
+    class_probabilities,
+    gaussian_votes,
+    sampled_votes,
+)
+from bayespoint.estimators.predictors import (
+    BayesPointPredictor,
+    GaussianPredictor,
+    Predictor,
+    SpanVotePredictor,
+    SupportPoints,
+    VotePredictor,
+)
+from bayespoint.estimators.settings import Settings
+from bayespoint.inference.draws import Draws, Gaussian
+from bayespoint.inference.methods import METHODS
+from bayespoint.inference.problem import Problem
+from bayespoint.space.decisions import fit_steepness
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.merging import contested
+
+
+def draws_of(inferred: Draws | Gaussian) -> Draws:
+    """Return the draws, or the committee of a posterior in closed form."""
+    return inferred.draws if isinstance(inferred, Gaussian) else inferred
+
+
+def factor_of(inferred: Draws | Gaussian, problem: Problem) -> Any:
+    """Return the factor of the softened Gram matrix, computed where inference did without."""
+    factor = draws_of(inferred).factor
+    if factor is None:
+        factor = problem.rows.factorise(problem.softness, problem.rows.threads)
+    return factor
+
+
+def predictor_of(
+    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, settings: Settings,
+    kernel: Kernel,
+) -> Predictor:  # fmt: skip
+    """Return what decides as the settings say; the link of a Bayes point is still open."""
+    draws = draws_of(inferred)
+    used = np.flatnonzero(np.any(draws.used, axis=0))
+    if settings.votes:
+        used = np.arange(len(problem.row))
+    diagonal = data.inputs.diagonal()
+    support = SupportPoints(
+        kernel, data.inputs.support(kernel, problem.rows, used),
+        None if diagonal is None else data.distinct.row[used],
+        None if diagonal is None else float(np.mean(diagonal)),
+    )  # fmt: skip
+    noise = float(np.average(settings.class_noise, weights=data.class_share))
+    common = (
+        support, draws.bayes_points[:, used], draws.coef, used, data.log_weight,
+        settings.softness, noise,
+    )  # fmt: skip
+    if settings.decision == "bayes_point":
+        return BayesPointPredictor(*common, steepness=np.nan)
+    if settings.decision == "span_vote":
+        return SpanVotePredictor(*common)
+    whitener = factor_of(inferred, problem).whitener()
+    if not isinstance(inferred, Gaussian):
+        return VotePredictor(*common, whitener)
+    steepness = None
+    if settings.decision == "calibrated":
+        alone = ~contested(data.distinct)
+        scores = np.array([posterior.held_out_scores(alone) for posterior in inferred.posteriors])
+        steepness, _ = fit_steepness(scores, data.distinct.label, data.distinct.weight, noise)
+    return GaussianPredictor(*common, whitener, *_closed_form(inferred), steepness)
+
+
+def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
+    """Means, reducers and signs of the posteriors of all machines."""
+    n, m = len(inferred.posteriors), len(inferred.posteriors[0].coef)
+    mean, reducer, sign = np.empty((n, m)), np.empty((n, m, m)), np.empty((n, m))
+    for i, posterior in enumerate(inferred.posteriors):
+        mean[i] = posterior.coef
+        reducer[i], sign[i] = posterior.reducer()
+    return mean, reducer, sign
+
+
+def label_probabilities(
+    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, settings: Settings, *,
+    whitener: Array | None, most_points: float,
+) -> tuple[Array, Array] | None:  # fmt: skip
+    """Posterior probability of each true class for each row of X, and the given class numbers.
+
+    NaN for rows of weight 0. None where the method does not know, or where nothing else needs the
+    inverse of a large Gram matrix (of more than ``most_points``), which would be most of the work.
+    """
+    if isinstance(inferred, Gaussian):
+        votes = gaussian_votes(problem.targets, inferred.posteriors)
+    elif not METHODS[settings.inference].from_posterior or (
+        len(problem.row) > most_points and not settings.votes
+    ):
+        return None
+    else:
+        votes = sampled_votes(problem, inferred.coef, factor_of(inferred, problem), whitener)
+    proba = np.vstack([class_probabilities(votes), np.full(len(data.classes), np.nan)])
+    member = data.distinct.member
+    return proba[member], np.append(data.distinct.label, 0)[member]

@@ -1,0 +1,329 @@
+"""What a fit decides before it infers: method, decision, width, bias, softness and label noise.
+
+`settle` is a function of parameters and data; trials make settings of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array
+from bayespoint.estimators.calibration import link_points, out_of_fold
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.parameters import (
+    Parameters,
+    by_evidence,
+    by_held_out,
+    check_fits,
+    class_noise,
+)
+from bayespoint.estimators.selection import (
+    EVIDENCE_POINTS,
+    Candidate,
+    Chosen,
+    choose,
+    choose_by_errors,
+    choose_held_out,
+    evidence_points,
+)
+from bayespoint.inference.draws import Plan
+from bayespoint.inference.methods import METHODS
+from bayespoint.inference.problem import Problem
+from bayespoint.space.decisions import fit_link, link, winners
+from bayespoint.space.inputs import Inputs
+from bayespoint.space.kernels import Kernel, scale_gamma
+from bayespoint.space.merging import DistinctRows, contested
+
+# Settings that can be chosen from the data, and the share of max_time that may take.
+CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
+CHOOSING_SHARE = 0.3
+
+# Softness while it is not chosen yet, and draws of perceptrons that are tried.
+FIRST_SOFTNESS = 0.1
+TRIED_DRAWS = 10
+
+# Share of errors, times the square root of the number of points, that tells widths apart: half a
+# standard error where one label in twenty is wrong.
+SLACK = 0.5 * np.sqrt(0.05 * 0.95)
+
+# EP is chosen where its sweeps, those of the search for settings included, take at most so many
+# operations: some seconds.
+PROPAGATION_WORK = 6e10
+FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
+
+# Decisions by the probability of the whole posterior.
+VOTING = ("vote", "calibrated")
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What a fit uses where its parameters leave a choice.
+
+    Attributes
+    ----------
+    inference, inference_reason, decision : str
+        Method, why, and how classifiers decide.
+    gamma : float or ndarray of shape (n_features,)
+        Width, or one a feature.
+    bias, softness : float
+    class_noise : ndarray of shape (n_classes,)
+        Rates of wrong labels.
+    log_evidence : float or None
+        Of the points that settings were chosen with, by the evidence.
+    """
+
+    inference: str
+    inference_reason: str
+    decision: str
+    gamma: float | Array = 1.0
+    bias: float = 0.0
+    softness: float = 0.0
+    class_noise: Array = field(default_factory=lambda: np.zeros(2))
+    log_evidence: float | None = None
+
+    @property
+    def votes(self) -> bool:
+        """Whether the whole posterior decides, what the training points leave open included."""
+        return self.decision in VOTING
+
+
+def choose_method(parameters: Parameters, data: TrainingData, place: Any) -> Settings:
+    """Settle method and decision, and check that their memory is within ``cache_size``."""
+    noise = 0.0 if by_evidence(parameters.label_noise) else parameters.label_noise
+    rates = class_noise(noise, data.classes)
+    inference, reason = parameters.inference, "asked for"
+    if inference == "auto":
+        inference, reason = _suited(parameters, data, rates)
+    decision = parameters.decision
+    if decision == "auto":
+        decision = METHODS[inference].decision
+        if parameters.inference == "auto" and inference == "ep":
+            decision = "calibrated"
+    if decision == "calibrated" and inference != "ep":
+        raise ValueError(
+            f"decision='calibrated' needs the leave-one-out outputs of inference='ep'; got "
+            f"inference={inference!r} ({reason}). Use decision='vote' or 'bayes_point'."
+        )
+    settings = Settings(inference, reason, decision, class_noise=rates)
+    _check_memory(parameters, data, settings, place)
+    return settings
+
+
+def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> tuple[str, str]:
+    """Method for these data, and why."""
+    n_points = data.inputs.shape[0]
+    needed = METHODS["ep"].needed_bytes(n_points, data.inputs.dtype.itemsize, data.n_machines) / 1e6
+    fits = needed <= parameters.cache_size
+    cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
+    if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
+        return "ep", "few points, which expectation propagation takes seconds for"
+    why = "many points" if fits else f"little memory for EP ({needed:.0f} MB)"
+    if by_evidence(parameters.label_noise) or np.any(rates):
+        reason = "and label_noise > 0, which perceptrons cannot take into account"
+        return "billiard", f"{why}, {reason}"
+    return "perceptron", f"{why}, and perceptrons are the fastest"
+
+
+def _check_memory(
+    parameters: Parameters, data: TrainingData, settings: Settings, place: Any
+) -> None:
+    n_points, method = data.inputs.shape[0], METHODS[settings.inference]
+    n_voting = data.n_machines if settings.votes else 0
+    needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
+    if place.own_memory and not method.matrices_on_host:
+        needed = 0.0
+    what = f"inference={settings.inference!r} ({settings.inference_reason})"
+    remedy = "inference='perceptron' with label_noise=0"
+    if settings.votes:  # K, its factor, and what the inverse is solved from
+        needed = max(needed, 4 * 8 * n_points**2 / 1e6)
+        what = f"decision={settings.decision!r} with {what}"
+        remedy = f"decision='bayes_point', or {remedy}"
+    if needed > parameters.cache_size:
+        raise ValueError(
+            f"{what} needs {needed:.1f} MB for {n_points} distinct training points; got "
+            f"cache_size={parameters.cache_size}. Raise cache_size, or use {remedy}."
+        )
+
+
+def settle(
+    parameters: Parameters, data: TrainingData, settings: Settings, *, entropy: int,
+    budget: Budget, threads: Threads,
+) -> Settings:  # fmt: skip
+    """Set gamma, bias, softness and label noise, from the data where that is asked for.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    data : TrainingData
+    settings : Settings
+        From `choose_method`.
+    entropy : int
+        Seed of the points that settings are chosen with.
+    budget : Budget
+    threads : Threads
+    """
+    by_evidence_, by_held_out_, scale = _open_settings(parameters, data)
+    settings = _first_settings(parameters, data, settings, scale)
+    if not by_evidence_ and not by_held_out_:
+        return settings
+    kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+    data.check_origin(data.inputs.lengths(kernel))
+    late = _choosing_is_over(parameters.max_time, budget)
+    chosen = evidence_points(data.distinct.label, entropy)
+    if by_evidence_:
+        # What held-out labels choose later is free, too.
+        names = by_evidence_ + by_held_out_
+        found = _search(choose, names, parameters, data, settings, chosen, scale, late)
+        settings = _taken(settings, found.settings, names)
+        if not by_held_out_:  # with other settings it would be another
+            settings = replace(settings, log_evidence=found.log_evidence)
+    method = METHODS.get(settings.inference)  # none for the onion, whose posterior is EP's
+    if by_held_out_ and (method is None or method.from_posterior):
+        noise = float(np.average(settings.class_noise, weights=data.class_share))
+        alone = ~contested(data.distinct)[chosen]
+        search = partial(choose_held_out, noise=noise, alone=alone)
+        found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
+        settings = _taken(settings, found.settings, by_held_out_)
+    elif by_held_out_:
+        trials = _Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
+        settings = trials.best(scale, late)
+    return settings
+
+
+def _open_settings(
+    parameters: Parameters, data: TrainingData
+) -> tuple[list[str], list[str], float]:
+    """Names of settings for the evidence and for held-out labels to choose; unit of gamma."""
+    given = {name: getattr(parameters, name) for name in CHOSEN_SETTINGS}
+    lists = [
+        [name for name, value in given.items() if rule(value)]
+        for rule in (by_evidence, by_held_out)
+    ]
+    if not isinstance(parameters.kernel, str) or parameters.kernel not in (
+        "rbf", "laplacian", "poly",
+    ):  # fmt: skip
+        lists = [[name for name in names if name != "gamma"] for names in lists]
+    of_scale = isinstance(parameters.gamma, str) and parameters.gamma == "scale"
+    scale = 1.0
+    if (of_scale and not parameters.precomputed) or "gamma" in lists[0] + lists[1]:
+        scale = scale_gamma(data.inputs.shape[1], data.inputs.variance(data.distinct.weight))
+    return lists[0], lists[1], scale
+
+
+def _first_settings(
+    parameters: Parameters, data: TrainingData, settings: Settings, scale: float
+) -> Settings:
+    """What is given, and where a search begins."""
+    gamma = scale if isinstance(parameters.gamma, str) else float(parameters.gamma)
+    check_fits(gamma, "gamma", data.inputs.dtype)
+    # A bias helps to tell two classes apart; one against the rest, each has its own noise, and
+    # kernels that see distances do without.
+    local = isinstance(parameters.kernel, str) and parameters.kernel in ("rbf", "laplacian")
+    auto = 0.0 if local and len(data.classes) > 2 else 1.0
+    bias = auto if isinstance(parameters.bias, str) else float(parameters.bias)
+    named = isinstance(parameters.softness, str)
+    softness = FIRST_SOFTNESS if named else float(parameters.softness)
+    return replace(settings, gamma=gamma, bias=bias, softness=softness)
+
+
+def _choosing_is_over(max_time: float | None, budget: Budget) -> Callable[[], bool]:
+    """Return what says whether the share of time for choosing settings is over."""
+    limit = np.inf if max_time is None else CHOOSING_SHARE * max_time
+
+    def late() -> bool:
+        budget.show(0, 1, "choosing settings,")
+        return budget.interrupted or budget.elapsed() > limit
+
+    return late
+
+
+def _search(
+    search: Callable, names: list[str], parameters: Parameters, data: TrainingData,
+    settings: Settings, chosen: Array, scale: float, late: Callable[[], bool],
+) -> Chosen:  # fmt: skip
+    return search(
+        parameters.kernel_with(settings.gamma, settings.bias), data.inputs.array(chosen),
+        data.distinct.label[chosen], data.distinct.weight[chosen], _candidate(settings), names,
+        scale=scale, stop=late,
+    )  # fmt: skip
+
+
+def _candidate(settings: Settings) -> Candidate:
+    return Candidate(settings.gamma, settings.bias, settings.softness, settings.class_noise)
+
+
+def _taken(settings: Settings, found: Candidate, names: Sequence[str]) -> Settings:
+    """Settings with the numbers that a search found."""
+    settings = replace(settings, gamma=found.gamma, bias=found.bias, softness=found.softness)
+    if "label_noise" in names:
+        n_classes = len(settings.class_noise)
+        rates = np.broadcast_to(np.asarray(found.label_noise, dtype=np.float64), n_classes).copy()
+        settings = replace(settings, class_noise=rates)
+    return settings
+
+
+class _Trials:
+    """Compares settings by the errors of the method itself on points left out."""
+
+    def __init__(
+        self, parameters: Parameters, data: TrainingData, settings: Settings, names: list[str],
+        entropy: int, budget: Budget, threads: Threads,
+    ) -> None:  # fmt: skip
+        self._parameters, self._data, self._settings, self._names = (
+            parameters,
+            data,
+            settings,
+            names,
+        )
+        self._plan = Plan(TRIED_DRAWS, 0.0, entropy, budget, threads)
+        self._chosen = link_points(data.distinct.label, entropy)
+        self._inputs = data.inputs.take(self._chosen)
+        self._label = data.distinct.label[self._chosen]
+        self._weight = data.distinct.weight[self._chosen]
+
+    def best(self, scale: float, late: Callable[[], bool]) -> Settings:
+        # More points, as the fit will have, favour narrower kernels: among widths that can hardly
+        # be told apart by so few, the narrowest.
+        few = len(self._chosen) < len(self._data.distinct.label)
+        found = choose_by_errors(
+            self._errors, _candidate(self._settings), self._names, scale=scale,
+            slack=SLACK / np.sqrt(len(self._chosen)) if few else 0.0, stop=late,
+        )  # fmt: skip
+        return _taken(self._settings, found, self._names)
+
+    def _errors(self, candidate: Candidate) -> tuple[float, float]:
+        """Share of held-out labels that are wrong, and their log-loss."""
+        settings = _taken(self._settings, candidate, self._names)
+        kernel = self._inputs.fit_layout(
+            self._parameters.kernel_with(settings.gamma, settings.bias)
+        )
+        problem = problem_of(
+            kernel, self._inputs, self._data.distinct, settings, self._data.classes.tolist(),
+            cache_bytes=self._parameters.cache_bytes, threads=self._plan.threads,
+            chosen=self._chosen,
+        )  # fmt: skip
+        with self._plan.budget.silent():
+            method = METHODS[settings.inference]
+            known, outputs = out_of_fold(method, problem, self._label, self._plan)
+        truth, copies = self._label[known], self._weight[known]
+        proba = link(outputs, fit_link(outputs, truth, copies))
+        right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
+        wrong = np.average(winners(outputs) != truth, weights=copies)
+        return float(wrong), float(-np.average(np.log(right), weights=copies))
+
+
+def problem_of(
+    kernel: Kernel, inputs: Inputs, distinct: DistinctRows, settings: Settings,
+    classes: list[Any], *, cache_bytes: int, threads: Threads, chosen: Any = slice(None),
+) -> Problem:  # fmt: skip
+    """Return the binary problems of these rows; ``chosen``: which of the distinct ones they are."""
+    return Problem.of_classes(
+        inputs.rows(kernel, cache_bytes, threads), distinct.label[chosen],
+        distinct.weight[chosen], softness=settings.softness, noise=settings.class_noise,
+        classes=classes, row=distinct.row[chosen],
+    )  # fmt: skip

@@ -1,0 +1,201 @@
+"""A GPU as a place to compute: see `bayespoint.space.host.Host`."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from bayespoint._support.devices import (
+    MOST_LABEL_POINTS,
+    as_array,
+    check_room,
+    explaining_memory,
+    free_bytes,
+    is_tensor,
+)
+from bayespoint._support.types import Array, Matrix
+from bayespoint.gpu.inputs import DeviceGramInputs, DeviceInputs, support_on_device
+from bayespoint.gpu.kernels import DevicePoints, apply_kernel, laid_out, prepare
+from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
+from bayespoint.gpu.transfer import to_device
+from bayespoint.space.host import array_options, tensor_misplaced
+from bayespoint.space.inputs import Inputs, canonical
+from bayespoint.space.kernels import Kernel, Points
+from bayespoint.space.rows import FullRows
+from bayespoint.space.version_space import VersionSpace
+
+
+class Device:
+    """The memory of a GPU, through PyTorch.
+
+    Parameters
+    ----------
+    device : torch.device
+    asked : {"cuda", "auto"}, default="cuda"
+        The value of ``device=`` that led here, for messages.
+    """
+
+    name = "cuda"
+    own_memory = True
+    most_label_points = MOST_LABEL_POINTS
+
+    def __init__(self, device: torch.device, asked: str = "cuda") -> None:
+        self.device = device
+        self.asked = asked
+
+    def computing(self, remedy: str) -> AbstractContextManager[None]:
+        """Explain errors of memory."""
+        return explaining_memory(self.asked, remedy)
+
+    @contextmanager
+    def beside(self, work: Callable, *args: Any) -> Iterator[Future]:
+        """Do some work in another thread and stream; yields a future of what it returns."""
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(in_another_stream(work, self.device), *args)
+
+    def training_inputs(
+        self, estimator: Any, X: Any, y: Any, *, precomputed: bool
+    ) -> tuple[Inputs, Array]:
+        """Check X and y as given to fit; whether all are numbers is looked at on the device."""
+        if is_tensor(X):
+            return self._training_tensors(estimator, X, y, precomputed)
+        y = as_array(y) if is_tensor(y) else y
+        options = array_options(precomputed)
+        checked, y = validate_data(
+            estimator, X, y, order="C", ensure_all_finite=precomputed, **options
+        )
+        if precomputed:
+            return DeviceGramInputs(checked, self.device), y
+        inputs = DeviceInputs(canonical(checked), self.device)
+        if not inputs.finite():
+            validate_data(estimator, X, y, **options)  # raises, and says what is wrong
+        return inputs, y
+
+    def _training_tensors(
+        self, estimator: Any, X: torch.Tensor, y: Any, precomputed: bool
+    ) -> tuple[Inputs, Array]:
+        if precomputed:
+            raise tensor_misplaced()
+        X = checked_tensor(X)
+        if len(X) == 0 or X.shape[1] == 0:
+            raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
+        y = column_or_1d(as_array(y) if is_tensor(y) else y, warn=True)
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
+        check_consistent_length(X, y)
+        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
+        estimator.n_features_in_ = X.shape[1]
+        return DeviceInputs(X, self.device), y
+
+    def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Any:
+        """Check X as given to predict; whether all are numbers is looked at on the device."""
+        if is_tensor(X):
+            with self.computing(PREDICT_FEWER):
+                checked = checked_tensor(X, estimator.n_features_in_)
+            return checked.cpu().numpy() if precomputed else checked
+        options = array_options(precomputed)
+        checked = validate_data(
+            estimator, X, order="C", reset=False, ensure_all_finite=precomputed, **options
+        )
+        return canonical(checked)
+
+    def to_host(self, X: Any) -> Matrix:
+        """Return points as an array."""
+        return X.cpu().numpy() if is_tensor(X) else X
+
+    def outputs(
+        self, kernel: Kernel, X: Any, support: Points, coef: Array,
+        diagonal: float | None = None,  # noqa: ARG002
+    ) -> Array:  # fmt: skip
+        """Outputs at X of machines, rows of ``coef`` over the support points: see `Host`."""
+        with self.computing(PREDICT_FEWER):
+            right = support_on_device(support, self.device)
+            given, X = X, to_device(X, self.device).to(right.X.dtype)
+            if not bool(torch.isfinite(X).all()):
+                if not is_tensor(given):
+                    assert_all_finite(given.data if sp.issparse(given) else given, input_name="X")
+                raise ValueError(
+                    f"X has values too large for the {support.X.dtype} that the model was fitted "
+                    f"in."
+                )
+            left = prepare(kernel, laid_out(kernel, X))
+            # The model's coefficients may be read-only.
+            found = apply_kernel(kernel, left, right, coef.T.copy())
+            if not kernel.normalize:
+                length = left.length.double().cpu().numpy()
+                found /= np.where(length > 0, length, 1.0)[:, None]
+        return found
+
+
+# What takes less memory than a prediction that has none.
+PREDICT_FEWER = "Free some, predict fewer points at a time"
+
+
+def placed_space(space: VersionSpace, device: torch.device) -> VersionSpace:
+    """Return a version space with its Gram matrix in the memory of a GPU.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    device : torch.device
+    """
+    # Rows that are computed when asked for may not be there yet, or in another order.
+    K = space.rows.store if isinstance(space.rows, FullRows) else space.rows.matrix()
+    check_room(device, len(K), K.itemsize, "the Gram matrix", "float32")
+    gram = to_device(K, device)
+    points = DevicePoints(gram, None, None, torch.sqrt(gram.diagonal()))
+    memory = max(int(STORE_SHARE * free_bytes(device)), gram.nbytes)  # which is there already
+    rows = DeviceRows(None, points, memory=memory, gram=gram)
+    rows.diagonal = space.rows.diagonal
+    return VersionSpace(rows, space.y, space.softness)
+
+
+@lru_cache
+def _other_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of a device for what is done beside; its memory is used again."""
+    return torch.cuda.Stream(device)
+
+
+def in_another_stream(work: Callable, device: torch.device) -> Callable:
+    """Return ``work`` for another thread, whose kernels need not wait for those of this one."""
+    if device.type != "cuda":
+        return work
+    stream = _other_stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+
+    def beside(*args: Any) -> Any:
+        with torch.cuda.stream(stream):
+            found = work(*args)
+            stream.synchronize()
+        return found
+
+    return beside
+
+
+def checked_tensor(X: torch.Tensor, n_features: int | None = None) -> torch.Tensor:
+    """Check a tensor as scikit-learn checks arrays; return it in float32 or float64."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be a tensor of two dimensions; got {X.ndim}.")
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but BayesPointClassifier is expecting {n_features} "
+            f"features as input."
+        )
+    if X.is_complex():
+        raise ValueError("Complex data not supported: X is a tensor of complex numbers.")
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.float()
+    if not bool(torch.isfinite(X).all()):
+        raise ValueError("Input X contains NaN or infinity.")
+    return X.detach()

@@ -1,0 +1,124 @@
+"""The one place that chooses where to compute: on the host, or on a GPU.
+
+Algorithms ask for the engines of the rows they are given; nobody else asks whether there is a GPU.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+from bayespoint._support.devices import check_device, explaining_memory, torch_device
+from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
+from bayespoint.space.blocks import Block
+from bayespoint.space.host import Host
+from bayespoint.space.rows import Rows
+from bayespoint.space.version_space import VersionSpace
+
+# Balls of each machine on the host: enough to see whether they agree.
+CHAINS = 4
+
+
+class Engines(NamedTuple):
+    """What runs over rows of the Gram matrix, where they are."""
+
+    wave: Any  # state of perceptron runs: `perceptron.wave.Wave` or the like
+    runs_in_flight: int  # of them that go on together
+    many_at_once: bool  # whether many runs take little longer than a few
+    balls: Callable[[Any], Any]  # from a class of balls on the host to what does the same here
+    n_chains: Callable[[int], int]  # balls of each of so many machines
+    site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
+
+
+HOST = Engines(
+    wave=Wave,
+    runs_in_flight=RUNS_IN_FLIGHT,
+    many_at_once=False,
+    balls=lambda kind: kind,
+    n_chains=lambda _: CHAINS,
+    site_blocks=lambda _rows, _n_machines: Block.make,
+)
+
+
+def engines_of(rows: Rows) -> Engines:
+    """Return the engines that run where the rows are."""
+    return HOST if rows.device is None else _on_gpu()
+
+
+@cache
+def _on_gpu() -> Engines:
+    from bayespoint.gpu import engines
+
+    return Engines(
+        wave=engines.wave,
+        runs_in_flight=engines.runs_in_flight,
+        many_at_once=True,
+        balls=lambda _kind: engines.balls,
+        n_chains=engines.n_chains,
+        site_blocks=engines.site_blocks,
+    )
+
+
+def place_of(
+    device: str, *, n_jobs: int | None = None, on_cpu_only: tuple[str, str] | None = None
+) -> Any:
+    """Return the place for a value of ``device=``: `Host`, or `Device` for a GPU.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda", "auto"}
+        "auto" takes a GPU where there is one.
+    n_jobs : int, optional
+        Threads of the host.
+    on_cpu_only : pair of str, optional
+        What has no version for a GPU, and what to use instead.
+
+    Examples
+    --------
+    >>> from bayespoint.inference.engines import place_of
+    >>> place_of("cpu").name
+    'cpu'
+    """
+    check_device(device)
+    if device == "cuda" and on_cpu_only is not None:
+        what, instead = on_cpu_only
+        raise ValueError(
+            f"device='cuda' with {what}, which runs on the CPU only: use device='cpu' or "
+            f"'auto', or {instead}."
+        )
+    found = None if on_cpu_only is not None else torch_device(device)
+    if found is None:
+        return Host(n_jobs)
+    from bayespoint.gpu.device import Device
+
+    return Device(found, device)
+
+
+@contextmanager
+def space_on(space: VersionSpace, device: str) -> Iterator[VersionSpace]:
+    """Yield the version space, its Gram matrix in the memory of a GPU where that is asked for.
+
+    Parameters
+    ----------
+    space : VersionSpace
+    device : {"cpu", "cuda", "auto"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespoint import VersionSpace
+    >>> from bayespoint.inference.engines import space_on
+    >>> space = VersionSpace(np.eye(2), [1, -1])
+    >>> with space_on(space, "cpu") as same:
+    ...     same is space
+    True
+    """
+    check_device(device)
+    found = torch_device(device)
+    if found is None:
+        yield space
+        return
+    from bayespoint.gpu.device import placed_space
+
+    with explaining_memory(device, "Free some, pass a Gram matrix in float32 or of fewer points"):
+        yield placed_space(space, found)

@@ -1,0 +1,120 @@
+"""Expectation propagation for all machines of a problem."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.types import Array
+from bayespoint.inference.draws import Draws, Gaussian, Plan
+from bayespoint.inference.engines import engines_of
+from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
+from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
+from bayespoint.inference.perceptron.runs import conflict_check
+from bayespoint.inference.problem import Problem
+
+# Changes of outputs by a sweep, in standard deviations: what held-out outputs need, and the least
+# that rounding allows.
+HELD_OUT_TOL = 1e-2
+LEAST_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSites:
+    """Sites of all machines, for the next fit to begin with."""
+
+    sites: Array  # (n_machines, 2, n_points)
+
+
+def propagate_machines(
+    problem: Problem, plan: Plan, start: Sequence[Any] | None = None, *, factor: Any = None,
+    max_sweeps: int = 200,
+) -> list[GaussianPosterior]:  # fmt: skip
+    """Find the sites of all machines, from those given; ``factor``: of the Gram matrix, if known.
+
+    ``plan.tol`` is the largest change by a further sweep: of the mean of an output, in standard
+    deviations, or of its variance, as a share.
+    """
+    K, found = problem.rows.matrix(), []
+    make = engines_of(problem.rows).site_blocks(problem.rows, len(problem.odds))
+    # Copies have softness of their own each: only the mean of theirs matters to the rest.
+    # Without softness they are one point, whose label is the surer.
+    copies = np.broadcast_to(problem.weight if problem.softness else 1.0, len(K))
+    for machine, odds in enumerate(problem.odds):
+        likelihood = Likelihood(
+            problem.targets[machine].astype(np.float64), problem.ridge, odds / copies,
+            problem.log_right[machine] / copies, copies,
+        )  # fmt: skip
+        fixed_point = propagate(
+            K, likelihood, start=None if start is None else Sites(*start[machine]),
+            tol=max(plan.tol, LEAST_TOLERANCE), max_sweeps=max_sweeps, stop=plan.budget.spent,
+            make=make,
+        )  # fmt: skip
+        space = problem.space(machine)
+        space.ridge = problem.ridge / copies
+        found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
+        plan.budget.show(machine + 1, len(problem.odds), "machines,")
+    plan.budget.close()
+    return found
+
+
+class Propagation:
+    """Expectation propagation: Gaussians in closed form, and draws of them. See `draws.Method`."""
+
+    name = "ep"
+    decision = "vote"
+    takes_noise = from_posterior = on_gpu = matrices_on_host = True
+    light_held_out = False
+
+    def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:
+        """All rows, the Gram matrix, factor, inverse, two for work, and two a voting machine."""
+        return n_points**2 * (itemsize + 8 * (5 + 2 * n_voting))
+
+    def infer(self, problem: Problem, plan: Plan, held: Draws | None) -> Gaussian:
+        """Find the sites of all machines, from those held, and draw a committee."""
+        factor = problem.rows.factorise(problem.softness / problem.weight, plan.threads)
+        start = None if held is None else held.resume.sites
+        posteriors = propagate_machines(problem, plan, start, factor=factor)
+        if not plan.budget.interrupted:
+            _warn_or_raise(problem, plan, posteriors)
+        coef, norms = [], []
+        for machine, posterior in enumerate(posteriors):
+            seed = np.random.SeedSequence(plan.entropy, spawn_key=(2, machine))
+            draws, outputs = posterior.draws(plan.n_draws, np.random.default_rng(seed))
+            coef.append(draws)
+            norms.append(np.sqrt(max(draws.mean(axis=0) @ outputs.mean(axis=0), 0.0)))
+        each = {
+            name: np.array([getattr(posterior, name) for posterior in posteriors])
+            for name in ("sweeps", "converged", "bounded", "change", "log_evidence")
+        }
+        committee = Draws(
+            coef=coef, bayes_points=np.array([p.bayes_point() for p in posteriors]),
+            angle_errors=np.zeros(len(posteriors)), mean_norms=np.array(norms),
+            used=np.ones(problem.targets.shape, dtype=bool), n_draws=plan.n_draws, info=each,
+            resume=HeldSites(np.array([posterior.sites for posterior in posteriors])),
+            factor=factor,
+        )  # fmt: skip
+        return Gaussian(committee, posteriors)
+
+    def held_out(self, problem: Problem, folds: dict[int, Array], plan: Plan) -> dict[int, Array]:
+        """Outputs at all points of machines trained on the points of each fold."""
+        coarse = Plan(plan.n_draws, HELD_OUT_TOL, plan.entropy, plan.budget, plan.threads)
+        found = {}
+        for fold, visited in folds.items():
+            posteriors = propagate_machines(problem.part(visited), coarse)
+            coef = np.zeros(problem.targets.shape)
+            coef[:, visited] = [posterior.bayes_point() for posterior in posteriors]
+            found[fold] = problem.rows.outputs(0.0 * problem.ridge, coef)
+        return found
+
+
+def _warn_or_raise(problem: Problem, plan: Plan, posteriors: list[GaussianPosterior]) -> None:
+    """Say where sites did not come to rest, or that labels contradict each other."""
+    find = conflict_check(problem.space, problem.row, problem.names)
+    for machine, (name, posterior) in enumerate(zip(problem.names, posteriors, strict=True)):
+        sure = not problem.softness and np.all(np.isinf(problem.odds[machine]))
+        if sure and not posterior.converged and not plan.budget.spent():
+            find(machine, np.abs(posterior.coef))
+        if not posterior.converged:  # bounded sites are in the diagnostics
+            warn_if_moving(posterior, name)

@@ -1,0 +1,110 @@
+"""The host as a place to compute: how it takes data, and where outputs of new points come from.
+
+`bayespoint.gpu.device.Device` does the same on a GPU; `bayespoint.inference.engines` chooses.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils.validation import validate_data
+
+from bayespoint._support.devices import as_array, is_tensor
+from bayespoint._support.threads import open_threads
+from bayespoint._support.types import Array, Matrix
+from bayespoint.space.inputs import GramInputs, Inputs, canonical, same_precision
+from bayespoint.space.kernels import Kernel, Points
+from bayespoint.space.rows import apply_kernel
+
+
+class Host:
+    """Arrays in the memory of the host, and its threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads, as in joblib.
+
+    Attributes
+    ----------
+    name : str
+    own_memory : bool
+        Whether rows and factors lie in a memory of their own, which ``cache_size`` does not bound.
+    most_label_points : float
+        Points up to which an inverse of the Gram matrix is worth its time for label errors alone.
+    """
+
+    name = "cpu"
+    own_memory = False
+    most_label_points = np.inf
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @contextmanager
+    def computing(self, remedy: str) -> Iterator[None]:  # noqa: ARG002
+        """Explain errors of memory; the host's explain themselves."""
+        yield
+
+    @contextmanager
+    def beside(self, work: Callable, *args: Any) -> Iterator[Future | None]:  # noqa: ARG002
+        """Yield no future: the host has no time for other work while it draws."""
+        yield None
+
+    def training_inputs(
+        self, estimator: Any, X: Any, y: Any, *, precomputed: bool
+    ) -> tuple[Inputs, Array]:
+        """Check X and y as given to fit."""
+        if is_tensor(X) and X.device.type != "cpu":
+            raise tensor_misplaced()
+        # scikit-learn would take tensors of float32 to float64.
+        X, y = (as_array(data) if is_tensor(data) else data for data in (X, y))
+        checked, y = validate_data(estimator, X, y, order="C", **array_options(precomputed))
+        return (GramInputs if precomputed else Inputs)(canonical(checked)), y
+
+    def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Matrix:
+        """Check X as given to predict."""
+        X = as_array(X) if is_tensor(X) else X
+        options = array_options(precomputed)
+        return canonical(validate_data(estimator, X, order="C", reset=False, **options))
+
+    def to_host(self, X: Matrix) -> Matrix:
+        """Return points as an array."""
+        return X
+
+    def outputs(
+        self, kernel: Kernel, X: Matrix, support: Points, coef: Array,
+        diagonal: float | None = None,
+    ) -> Array:  # fmt: skip
+        """Outputs at X of machines, rows of ``coef`` over the support points, (n, n_machines).
+
+        Divided by the length of each point in feature space where the kernel is not normalised.
+        ``diagonal``: k(x, x) of the new points, where a Gram matrix is given.
+        """
+        X, known = same_precision(X, support.X.dtype), None
+        if diagonal is not None:
+            known = np.full(X.shape[0], diagonal, dtype=X.dtype)
+        with open_threads(effective_n_jobs(self.n_jobs)) as threads:
+            points = kernel.prepare(X, diagonal=known)
+            outputs = apply_kernel(kernel, points, support, coef.T, threads)
+        if not kernel.normalize:
+            outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
+        return outputs
+
+
+def array_options(precomputed: bool) -> dict[str, Any]:
+    """Options of scikit-learn's checks of X."""
+    return {
+        "accept_sparse": False if precomputed else "csr", "dtype": [np.float64, np.float32],
+    }  # fmt: skip
+
+
+def tensor_misplaced() -> ValueError:
+    """Return the error of a tensor on a GPU where arrays are needed."""
+    return ValueError(
+        "X is a PyTorch tensor on a GPU, which needs device='cuda' (or 'auto'), or a "
+        "precomputed Gram matrix: pass an array, for example X.cpu().numpy()."
+    )
