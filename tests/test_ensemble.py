@@ -104,12 +104,26 @@ def test_one_draw_says_nothing_about_its_error_and_equal_draws_have_none():
     assert_allclose(filled(np.repeat(vectors, 5, axis=0)).angle_errors(), 0.0, atol=1e-7)
 
 
+def going_on(ensemble):
+    """An ensemble that adds to the draws of another one."""
+    held = ensemble.draws() if ensemble.n_draws else None
+    return Ensemble(*ensemble.sum_coef.shape, held=held)
+
+
+RESULTS = ("bayes_points", "angle_errors", "mean_norms", "used", "n_draws", "finished")
+
+
+def arrays(draws):
+    """What draws consist of, by name, the coefficients aside."""
+    return vars(draws.resume) | {f"{name} of all": getattr(draws, name) for name in RESULTS}
+
+
 def assert_same_bits(left, right):
-    left, right = left.state(), right.state()
-    assert left.keys() == right.keys()
-    for key in left.keys() - {"coef"}:
-        assert_array_equal(left[key], right[key], err_msg=key)
-    for a, b in zip(left["coef"], right["coef"], strict=True):
+    left, right = left.draws(), right.draws()
+    assert arrays(left).keys() == arrays(right).keys()
+    for name, value in arrays(left).items():
+        assert_array_equal(value, arrays(right)[name], err_msg=name)
+    for a, b in zip(left.coef, right.coef, strict=True):
         assert a.shape == b.shape
         assert_array_equal(a.toarray(), b.toarray())
 
@@ -118,27 +132,27 @@ def assert_same_bits(left, right):
 def test_draws_added_later_give_the_bits_of_draws_added_at_once(first):
     vectors = unit_vectors(np.random.default_rng(2), 9, 3)
     at_once = filled(vectors)
-    later = Ensemble.from_state(filled(vectors[:first]).state())
+    later = going_on(filled(vectors[:first]))
     assert later.n_draws == later.next_number == first
     for number in range(first, 9):
         later.add(make_draw(number, vectors[number]))
     assert_same_bits(later, at_once)
     assert_array_equal(later.bayes_points(), at_once.bayes_points())
     assert_array_equal(later.angle_errors(), at_once.angle_errors())
-    assert_same_bits(Ensemble.from_state(Ensemble.from_state(later.state()).state()), at_once)
+    assert_same_bits(going_on(going_on(later)), at_once)
 
 
-@pytest.mark.parametrize("who", ["the ensemble itself", "one made from the state"])
-def test_a_state_does_not_change_when_draws_are_added(who):
+@pytest.mark.parametrize("who", ["the ensemble itself", "one that goes on from them"])
+def test_draws_handed_out_do_not_change_when_others_are_added(who):
     vectors = unit_vectors(np.random.default_rng(3), 3, 2)
     ensemble = filled(vectors)
-    state = ensemble.state()
-    kept = {key: np.copy(state[key]) for key in state.keys() - {"coef"}}
-    grown = ensemble if who == "the ensemble itself" else Ensemble.from_state(state)
+    draws = ensemble.draws()
+    kept = {name: np.copy(value) for name, value in arrays(draws).items()}
+    grown = ensemble if who == "the ensemble itself" else Ensemble(2, M, held=draws)
     grown.add(make_draw(3, vectors[0]))
-    for key, value in kept.items():
-        assert_array_equal(state[key], value, err_msg=key)
-    assert [coef.shape for coef in state["coef"]] == [(3, M)] * 2
+    for name, value in kept.items():
+        assert_array_equal(arrays(draws)[name], value, err_msg=name)
+    assert [coef.shape for coef in draws.coef] == [(3, M)] * 2
 
 
 def test_numbers_of_draws_may_have_gaps():

@@ -14,6 +14,7 @@ import textwrap
 import threading
 import time
 import warnings
+import weakref
 from pathlib import Path
 
 import joblib
@@ -34,12 +35,14 @@ import bayespoint
 from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
 from bayespoint._support import devices
 from bayespoint._support.devices import DeviceError
-from bayespoint.estimators import calibration, classifier, placement
+from bayespoint.estimators import calibration, classifier
+from bayespoint.gpu import device as gpu_device
 from bayespoint.gpu import factor as gpu_factor
+from bayespoint.gpu import inputs as gpu_inputs
 from bayespoint.gpu import perceptrons as gpu_perceptrons
-from bayespoint.gpu import placing
-from bayespoint.gpu import rows as gpu_gram
-from bayespoint.inference import methods
+from bayespoint.gpu import rows as gpu_rows
+from bayespoint.inference import engines
+from bayespoint.inference.billiard.method import Billiards
 from bayespoint.inference.methods import METHODS
 from bayespoint.space.kernels import scale_gamma
 
@@ -53,12 +56,12 @@ FIXED = {"gamma": 0.05, "softness": 0.05, "bias": 0.5, "random_state": 0}
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     """Let the CPU be the GPU."""
-    monkeypatch.setattr(placement, "torch_device", lambda device: None if device == "cpu" else CPU)
+    monkeypatch.setattr(engines, "torch_device", lambda device: None if device == "cpu" else CPU)
 
 
 @pytest.fixture
 def no_stand_in(gpu, monkeypatch):  # noqa: ARG001
-    monkeypatch.setattr(placement, "torch_device", devices.torch_device)
+    monkeypatch.setattr(engines, "torch_device", devices.torch_device)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,10 @@ def assert_equal_fits(theirs, ours, new, slack=1e-6):
 
 def _dense(X):
     return X.toarray() if sp.issparse(X) else X
+
+
+def kernel_of(clf):
+    return clf.predictor_.support.kernel
 
 
 def within(X, y, n):
@@ -193,7 +200,7 @@ def test_weights_and_copies(cancer):
     weight = np.append(weight, np.ones(31))
     theirs, ours = fitted_pair(X, y, weight)
     assert_equal_fits(theirs, ours, new)
-    assert ours._draws_["coef"][0].shape[1] < np.count_nonzero(weight)
+    assert ours.draws_.coef[0].shape[1] < np.count_nonzero(weight)
     copied = np.repeat(np.arange(len(X)), weight.astype(int))
     again = make().fit(X[copied], y[copied])
     assert_allclose(again.predict_proba(new), ours.predict_proba(new), atol=1e-6)
@@ -209,22 +216,42 @@ def test_rows_that_do_not_fit_are_computed_in_blocks(digits, few, monkeypatch):
     X, y, new = within(*digits, 400)
     theirs = make(device="cpu").fit(X, y)
     made = []
-    true = placing.PlacedRows
 
-    class Recorded(true):
+    class Recorded(gpu_rows.DeviceRows):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             made.append(self)
 
-    monkeypatch.setattr(placing, "PlacedRows", Recorded)
+    monkeypatch.setattr(gpu_inputs, "DeviceRows", Recorded)
     if few:
-        room = int(70 * 400 * 4 / gpu_gram.STORE_SHARE)
-        monkeypatch.setattr(placing, "free_bytes", lambda _: room)
+        room = int(70 * 400 * 4 / gpu_rows.STORE_SHARE)
+        monkeypatch.setattr(gpu_inputs, "free_bytes", lambda _: room)
         # The folds of the link need fewer rows, of which more fit.
     ours = make().fit(X, y)
     assert made[0].whole != few
     assert few == (made[0].n_computed > 400)
     assert_equal_fits(theirs, ours, new)
+
+
+def test_rows_that_were_merged_leave_the_device(cancer, monkeypatch):
+    """From then on, only the distinct ones take memory there."""
+    X, y, _ = within(*cancer, 60)
+    given, alive, true = [], [], METHODS["perceptron"].infer
+
+    class Recorded(gpu_inputs.DeviceInputs):
+        def __init__(self, *args):
+            super().__init__(*args)
+            given.append(weakref.ref(self))
+
+    def infer(*args):
+        alive.append(given[0]() is not None)
+        return true(*args)
+
+    monkeypatch.setattr(gpu_device, "DeviceInputs", Recorded)
+    monkeypatch.setattr(METHODS["perceptron"], "infer", infer)
+    make().fit(np.vstack([X, X[:5]]), np.append(y, y[:5]))
+    assert len(given) == 1
+    assert alive == [False]
 
 
 @pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep"])
@@ -271,7 +298,7 @@ def test_the_billiard_has_the_law_of_the_cpu(cancer):
             device = "cuda" if k % 2 else "cpu"
             clf = make("billiard", device, n_draws=length, tol=0, random_state=one)
             coef = clf.fit(X, y).posterior().draws().mean(axis=(0, 1))
-            K = clf._kernel()(X) + clf.softness_ * np.eye(40)
+            K = kernel_of(clf)(X) + clf.softness_ * np.eye(40)
             means.append((coef @ K)[::4])
         means = np.array(means)
         return compare_means(means[::2] - means[1::2], 0.0)
@@ -300,10 +327,10 @@ def test_the_billiard_and_its_probabilities(cancer, noise, decision):
     post = ours.posterior()
     for source in ("kicks", "fit"):
         assert (
-            post.bayes_point(source) @ theirs._kernel()(X) @ theirs.posterior().bayes_point() > 0.7
+            post.bayes_point(source) @ kernel_of(theirs)(X) @ theirs.posterior().bayes_point() > 0.7
         )
     if not noise:
-        K = ours._kernel()(X) + ours.softness_ * np.eye(80)
+        K = kernel_of(ours)(X) + ours.softness_ * np.eye(80)
         margins = np.where(y == 1, 1, -1) * (post.draws().reshape(-1, 80) @ K)
         assert margins.min() > -1e-7
 
@@ -311,7 +338,7 @@ def test_the_billiard_and_its_probabilities(cancer, noise, decision):
 def test_the_billiard_in_several_classes(digits):
     X, y, new = within(*digits, 150)
     theirs, ours = fitted_pair(X, y, inference="billiard", n_draws=40, label_noise=0.0)
-    assert ours.diagnostics_["bounces"].shape == (10, ours._draws_["n_chains"])
+    assert ours.diagnostics_["bounces"].shape == (10, ours.draws_.n_chains)
     assert np.mean(ours.predict(new) == theirs.predict(new)) > 0.95
     assert np.abs(ours.predict_proba(new) - theirs.predict_proba(new)).mean() < 0.02
     assert ours.sample_proba(new[:5], 3, 0).shape == (3, 5, 10)
@@ -552,14 +579,14 @@ def test_the_device_of_pytorch(monkeypatch):
 
 def test_too_little_memory_says_what_would_fit(digits, monkeypatch):
     X, y, _ = within(*digits, 300)
-    monkeypatch.setattr(placing, "free_bytes", lambda _: 60_000)
+    monkeypatch.setattr(gpu_inputs, "free_bytes", lambda _: 60_000)
     with pytest.raises(DeviceError, match=r"300 points need.*about 164 points would fit.*float32"):
         make().fit(X, y)
     # Enough for some rows, not for all of them and their factor.
-    monkeypatch.setattr(placing, "free_bytes", lambda _: 200_000)
+    monkeypatch.setattr(gpu_inputs, "free_bytes", lambda _: 200_000)
     with pytest.raises(DeviceError, match=r"300 points does not fit.*; about \d+ points would"):
         make("billiard").fit(X, y)
-    monkeypatch.setattr(placing, "free_bytes", lambda _: 10**9)
+    monkeypatch.setattr(gpu_inputs, "free_bytes", lambda _: 10**9)
     monkeypatch.setattr(gpu_factor, "free_bytes", lambda _: 1000)
     with pytest.raises(DeviceError, match="300 points does not fit"):
         make("billiard").fit(X, y)
@@ -593,7 +620,7 @@ def test_memory_that_is_exhausted_is_an_error_that_says_what_to_do(cancer, error
     clf = make().fit(X, y)
     held = clf.predict(new)
     for inference in ("perceptron", "billiard", "ep"):
-        for owner, name in ((placing, "prepare"), (gpu_gram.DeviceRows, "ensure")):
+        for owner, name in ((gpu_inputs, "prepare"), (gpu_rows.DeviceRows, "ensure")):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(owner, name, raising(error))
                 with pytest.raises(
@@ -602,8 +629,8 @@ def test_memory_that_is_exhausted_is_an_error_that_says_what_to_do(cancer, error
                     clone(clf).set_params(inference=inference).fit(X, y)
             assert c.value.__cause__ is error
     for owner, name, given in (
-        (placing, "apply_kernel", new),
-        (placing, "apply_kernel", torch.from_numpy(new)),
+        (gpu_device, "apply_kernel", new),
+        (gpu_device, "apply_kernel", torch.from_numpy(new)),
         (torch, "isfinite", torch.from_numpy(new)),
     ):
         with pytest.MonkeyPatch.context() as patch:
@@ -614,9 +641,22 @@ def test_memory_that_is_exhausted_is_an_error_that_says_what_to_do(cancer, error
     assert_array_equal(clf.predict(new), held)
 
 
+def test_memory_that_is_exhausted_names_the_device_as_it_was_given(cancer, monkeypatch):
+    X, y, _ = within(*cancer, 60)
+    error = torch.cuda.OutOfMemoryError(EXHAUSTED)
+    clf = make(device="auto").fit(X, y)
+    for owner, name, work in (
+        (gpu_device, "apply_kernel", lambda: clf.predict(X)),
+        (gpu_inputs, "prepare", lambda: make(device="auto").fit(X, y)),
+    ):
+        monkeypatch.setattr(owner, name, raising(error))
+        with pytest.raises(DeviceError, match=r"^device='auto': the GPU has no memory left"):
+            work()
+
+
 def test_other_errors_stay_what_they_are(cancer, monkeypatch):
     X, y, _ = within(*cancer, 60)
-    monkeypatch.setattr(placing, "prepare", raising(RuntimeError("something else")))
+    monkeypatch.setattr(gpu_inputs, "prepare", raising(RuntimeError("something else")))
     with pytest.raises(RuntimeError, match=r"^something else$"):
         make().fit(X, y)
 
@@ -642,10 +682,16 @@ def test_label_errors_that_were_left_out_say_why(cancer, monkeypatch):
     X, y, _ = within(*cancer, 60)
     settings = {"inference": "billiard", "n_draws": 64, "decision": "bayes_point"}
     assert make(**settings).fit(X, y).label_error_proba_.shape == (60,)
-    monkeypatch.setattr(classifier, "DEVICE_LABEL_POINTS", 50)
+    monkeypatch.setattr(gpu_device.Device, "most_label_points", 50)
+    monkeypatch.setattr(classifier, "MOST_LABEL_POINTS", 50)
     clf = make(**settings).fit(X, y)
     with pytest.raises(AttributeError, match=r"above 50 points on a GPU unless decision='vote'"):
         _ = clf.label_error_proba_
+    # Where the model was taken there may be no GPU.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "torch_device", raising(DeviceError("no GPU")))
+        assert not hasattr(clf, "label_error_proba_")
+        assert not hasattr(clf.set_params(device="cpu"), "label_error_proba_")
     for other in ({"decision": "vote"}, {"device": "cpu"}, {"inference": "ep"}):
         assert make(**settings | other).fit(X, y).label_error_proba_.shape == (60,)
     with pytest.raises(AttributeError, match=r"fitted with 'perceptron'"):
@@ -845,7 +891,7 @@ def test_ctrl_c_among_billiard_balls(cancer, call, monkeypatch):
     assert np.all(np.isfinite(clf.predict_proba(new)))
     # The flight that Ctrl-C fell into, the second after 20 of burn-in, is the last that counts.
     kept = clf.posterior().draws()
-    assert clf._draws_["finished"] == (call == 22)
+    assert clf.draws_.finished == (call == 22)
     assert kept.shape == (32, 2 if call == 22 else 1, 60)
     assert np.array_equal(kept, whole[:, : kept.shape[1]]) == (call == 22)
 
@@ -881,14 +927,14 @@ def test_ctrl_c_among_the_sweeps_of_ep(cancer, call, monkeypatch):
 @pytest.fixture
 def links(monkeypatch):
     """What links were fitted to: outputs and labels."""
-    seen, true = [], classifier.fit_link
+    seen, true = [], calibration.fit_link
 
     def fit_link(outputs, label, weight):
         seen.append((outputs, label))
         assert len(outputs) == len(label) == len(weight)
         return true(outputs, label, weight)
 
-    monkeypatch.setattr(classifier, "fit_link", fit_link)
+    monkeypatch.setattr(calibration, "fit_link", fit_link)
     return seen
 
 
@@ -920,16 +966,16 @@ def test_the_link_is_fitted_to_folds_that_have_outputs(cancer, links, monkeypatc
 @pytest.mark.parametrize("failing", [(), (1, 3), range(5)], ids=["none", "two", "all"])
 def test_folds_without_a_start_do_not_count(cancer, links, device, failing, monkeypatch):
     X, y, new = within(*cancer, 60)
-    true, folds = methods.Billiards._draw, []
+    true, folds = Billiards._draw, []
 
-    def draw(problem, *args, **kwargs):
-        if len(problem.points) < 60:
+    def draw(self, problem, *args, **kwargs):
+        if len(problem.row) < 60:
             folds.append(len(folds))
             if folds[-1] in failing:
                 raise ValueError("no start")
-        return true(problem, *args, **kwargs)
+        return true(self, problem, *args, **kwargs)
 
-    monkeypatch.setattr(methods.Billiards, "_draw", staticmethod(draw))
+    monkeypatch.setattr(Billiards, "_draw", draw)
     clf = make("billiard", device, decision="bayes_point", n_draws=64).fit(X, y)
     ((outputs, label),) = links
     assert len(folds) == 5
@@ -963,7 +1009,8 @@ def test_draws_that_ended_before_ctrl_c_are_kept(cancer, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
     assert clf.n_draws_ >= 6
-    assert np.all(clf._draws_["finished"])
+    assert clf.draws_.finished
+    assert np.all(clf.draws_.resume.finished)
 
 
 # ---------------------------------------------------------------------- imports
@@ -1004,17 +1051,20 @@ def linked(**more):
 @pytest.mark.usefixtures("few_link_points")
 def test_the_link_beside_the_draws_is_the_one_after_them(digits, monkeypatch):
     X, y = digits
-    beside, seen = BayesPointClassifier._beside, []
+    beside, seen = gpu_device.Device.beside, []
 
     def noted(self, work, *args):
         seen.append(threading.get_ident())
         return beside(self, work, *args)
 
-    monkeypatch.setattr(BayesPointClassifier, "_beside", noted)
-    found = [linked(**more).fit(X[:300], y[:300])._kappa_ for more in ({}, {"device": "cpu"})]
+    def steepness(**more):
+        return linked(**more).fit(X[:300], y[:300]).predictor_.steepness
+
+    monkeypatch.setattr(gpu_device.Device, "beside", noted)
+    found = [steepness(**more) for more in ({}, {"device": "cpu"})]
     assert len(seen) == 1  # on the device only
     assert_allclose(*found, rtol=1e-5)
-    late = linked(max_time=1000.0).fit(X[:300], y[:300])._kappa_
+    late = steepness(max_time=1000.0)
     assert len(seen) == 1  # with a limit of time one after the other
     assert_allclose(late, found[0], rtol=1e-5)
 
@@ -1024,28 +1074,26 @@ def test_the_link_beside_the_draws_is_the_one_after_them(digits, monkeypatch):
 def test_the_link_ends_with_the_draws(digits, monkeypatch, how):
     X, y = digits
     ended, begun = [], threading.Event()
-    steepness = BayesPointClassifier._steepness
 
-    def slow(self, *args):
-        if threading.current_thread() is threading.main_thread():
-            return steepness(self, *args)
+    def slow(work):  # beside the draws; what comes after them is as ever
+        assert threading.current_thread() is not threading.main_thread()
         begun.set()
-        while not args[-1].spent():
+        while not work.plan.budget.spent():
             time.sleep(0.001)
         ended.append(how)
         return 1.0
 
-    def draw(problem, n_draws, *, budget, **more):
+    def infer(problem, plan, held):
         assert begun.wait(60)
         if how == "error":
             raise ValueError("no draws today")
-        found = perceptrons_draw(problem, n_draws, budget=budget, **more)
-        budget.interrupt()
+        found = true(problem, plan, held)
+        plan.budget.interrupt()
         return found
 
-    perceptrons_draw = METHODS["perceptron"].draw
-    monkeypatch.setattr(BayesPointClassifier, "_steepness", slow)
-    monkeypatch.setattr(METHODS["perceptron"], "draw", staticmethod(draw))
+    true = METHODS["perceptron"].infer
+    monkeypatch.setattr(calibration, "link_steepness", slow)
+    monkeypatch.setattr(METHODS["perceptron"], "infer", infer)
     clf = linked()
     expected = pytest.raises(ValueError, match="no draws today")
     with expected if how == "error" else pytest.raises(KeyboardInterrupt):
@@ -1053,7 +1101,8 @@ def test_the_link_ends_with_the_draws(digits, monkeypatch, how):
     assert ended == [how]
     if how == "interrupt":
         assert clf.score(X[:300], y[:300]) > 0.9
-        assert np.isfinite(clf._kappa_)
+        assert np.isfinite(clf.predictor_.steepness)
+        assert clf.predictor_.steepness != 1.0
 
 
 def test_complex_tensors_are_refused(digits):
@@ -1094,6 +1143,6 @@ def test_the_scale_of_large_numbers_is_that_of_the_cpu():
         clf = linked(gamma="scale", softness=0.1, device=device)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            data, _ = clf._checked_training(X, y)
-        gammas.append(scale_gamma(data, np.ones(200)))
+            inputs, _ = engines.place_of(device).training_inputs(clf, X, y, precomputed=False)
+        gammas.append(scale_gamma(3, inputs.variance(np.ones(200))))
     assert_allclose(*gammas, rtol=1e-9)

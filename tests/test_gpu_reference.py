@@ -6,6 +6,7 @@ The Triton kernels are compared with these references on a GPU: `tests/cuda`.
 # ruff: noqa: E402
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,34 +40,37 @@ from bayespoint._support.devices import DeviceError
 from bayespoint._support.threads import Threads
 from bayespoint.gpu import billiards as gpu_billiards
 from bayespoint.gpu import factor as gpu_factor
-from bayespoint.gpu import inputs as gpu_points
+from bayespoint.gpu import inputs as gpu_inputs
+from bayespoint.gpu import kernels as gpu_kernels
 from bayespoint.gpu import perceptrons as gpu_perceptrons
-from bayespoint.gpu import placing
-from bayespoint.gpu import rows as gpu_gram
+from bayespoint.gpu import rows as gpu_rows
 from bayespoint.gpu.billiards import DeviceBalls
-from bayespoint.gpu.inputs import DeviceData
+from bayespoint.gpu.inputs import DeviceGramInputs, DeviceInputs
+from bayespoint.gpu.kernels import DevicePoints, laid_out, prepare, values
 from bayespoint.gpu.loops import billiard_torch, kernel_torch, perceptron_torch
 from bayespoint.gpu.perceptrons import DeviceWave
-from bayespoint.gpu.placing import PlacedRows, laid_out, rows_of
-from bayespoint.gpu.rows import DevicePoints, prepare, values
+from bayespoint.gpu.rows import DeviceRows
+from bayespoint.gpu.transfer import shared
 from bayespoint.inference.billiard.balls import TRAVEL, Table, coinciding_walls
 from bayespoint.inference.billiard.chains import pass_rates
 from bayespoint.inference.billiard.flights import run
+from bayespoint.inference.engines import engines_of
 from bayespoint.inference.perceptron import runs as perceptrons
 from bayespoint.inference.perceptron.runs import (
     TIE_ULPS,
-    Wave,
     _run,
     conflict_check,
     perceptron_draws,
     permutations,
 )
-from bayespoint.space import merging as points
+from bayespoint.inference.perceptron.wave import Wave
+from bayespoint.space import inputs as space_inputs
 from bayespoint.space.decisions import label_odds
-from bayespoint.space.factor import Factor, factorise
-from bayespoint.space.kernels import Kernel, scale_gamma
-from bayespoint.space.merging import merge_duplicates, row_hashes
-from bayespoint.space.rows import FullRows, GramRows, apply_kernel, outputs_of, submatrix
+from bayespoint.space.factor import Factor
+from bayespoint.space.inputs import Inputs, row_hashes
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.merging import merge_duplicates
+from bayespoint.space.rows import FullRows, GramRows, apply_kernel
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 CPU = torch.device("cpu")
@@ -101,7 +105,17 @@ def device_points(kernel, X):
 def given_rows(K, memory=PLENTY):
     """Rows of a Gram matrix that is there, so that both sides have the same bits."""
     kernel, gram = Kernel("precomputed", normalize=False), torch.from_numpy(K)
-    return PlacedRows(kernel, prepare(kernel, gram, gram.diagonal()), memory=memory, gram=gram)
+    return DeviceRows(kernel, prepare(kernel, gram, gram.diagonal()), memory=memory, gram=gram)
+
+
+def rows_of(kernel, X):
+    """Rows as a fit makes them, from points or from a Gram matrix."""
+    kind = DeviceGramInputs if kernel.name == "precomputed" else DeviceInputs
+    return kind(X, CPU).rows(kernel, PLENTY, Threads(1))
+
+
+def softened_factor(rows, softness):
+    return rows.factorise(softness, Threads(1))
 
 
 def gram_of(name, X, bias=0.5):
@@ -133,8 +147,7 @@ def test_kernel_values(name, bias, normalize, dtype):
     assert_allclose(whole[4:45, 9:76].numpy(), found.numpy(), rtol=4 * np.finfo(dtype).eps)
     assert torch.isnan(whole).sum() == 50 * 80 - 41 * 67
     # Negative control: a hundredth of the width, or of the bias, is seen.
-    other = Kernel(**{**KERNELS[name], "gamma": 0.0505}, bias=bias * 1.01, normalize=normalize)
-    other.layout_, other.center_ = kernel.layout_, kernel.center_
+    other = replace(kernel, gamma=0.0505, bias=bias * 1.01)
     if bias or ("gamma" in KERNELS[name] and KERNELS[name].get("coef0") != 0.0):
         moved = values(other, device_points(other, X), device_points(other, Y))
         assert np.abs(moved.numpy() - expected).max() > slack
@@ -142,16 +155,16 @@ def test_kernel_values(name, bias, normalize, dtype):
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "laplacian"])
 def test_all_rows_at_once_and_a_few_at_a_time(name, monkeypatch):
-    monkeypatch.setattr(gpu_gram, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(gpu_rows, "BLOCK_ROWS", 16)
     X, _ = make_points(53)
     kernel = Kernel(**KERNELS[name], bias=0.3).fit_layout(X)
-    rows = PlacedRows(kernel, device_points(kernel, X), memory=PLENTY)
+    rows = DeviceRows(kernel, device_points(kernel, X), memory=PLENTY)
     rows.store.fill_(torch.nan)
     rows.ensure(())
     assert rows.whole
     assert_allclose(rows.store.numpy(), kernel(X), atol=1e-13)
     assert_allclose(rows.store.numpy(), rows.store.numpy().T, rtol=1e-14)
-    few = PlacedRows(kernel, device_points(kernel, X), memory=10 * 53 * 8)
+    few = DeviceRows(kernel, device_points(kernel, X), memory=10 * 53 * 8)
     assert not few.whole
     rng = np.random.default_rng(0)
     for size in (1, 10, 3, 7, 25):
@@ -168,30 +181,30 @@ def test_all_rows_at_once_and_a_few_at_a_time(name, monkeypatch):
 
 @pytest.mark.parametrize("memory", [PLENTY, 10 * 90 * 4], ids=["all rows", "ten rows"])
 def test_outputs_and_parts_of_the_gram_matrix(memory, monkeypatch):
-    monkeypatch.setattr(gpu_gram, "DOUBLE_ROWS", 32)
+    monkeypatch.setattr(gpu_rows, "DOUBLE_ROWS", 32)
     X, _ = make_points(90, np.float32)
     kernel = Kernel("rbf", gamma=0.05, bias=0.3).fit_layout(X)
-    rows = PlacedRows(kernel, device_points(kernel, X), memory=memory)
+    rows = DeviceRows(kernel, device_points(kernel, X), memory=memory)
     K = kernel(X).astype(np.float64)
     rng = np.random.default_rng(1)
     ridge, coef = rng.random(90), rng.normal(size=(3, 90)) * (rng.random(90) < 0.5)
-    found = outputs_of(rows, ridge, coef)
+    found = rows.outputs(ridge, coef)
     assert found.dtype == np.float64
     assert_allclose(found, coef @ K + ridge * coef, atol=1e-5)
-    assert_allclose(outputs_of(rows, ridge, coef[1]), found[1], rtol=1e-12)
+    assert_allclose(rows.outputs(ridge, coef[1]), found[1], rtol=1e-12)
     index = rng.permutation(90)[:20]
-    assert_allclose(submatrix(rows, index), K[np.ix_(index, index)], atol=1e-6)
+    assert_allclose(rows.submatrix(index), K[np.ix_(index, index)], atol=1e-6)
     part = rows.part(index)
     part.ensure(np.arange(20))
     assert len(part) == 20
     assert_allclose(part.diagonal, rows.diagonal[index])
     wide = rng.normal(size=(90, 4))
     left = device_points(kernel, X[:30])
-    monkeypatch.setattr(gpu_gram, "TILE_BYTES", 7 * 90 * 4)
+    monkeypatch.setattr(gpu_kernels, "TILE_BYTES", 7 * 90 * 4)
     expected = apply_kernel(kernel, kernel.prepare(X[:30]), kernel.prepare(X), wide, Threads(1))
-    assert_allclose(gpu_gram.apply_kernel(kernel, left, rows.points, wide), expected, atol=1e-4)
+    assert_allclose(gpu_kernels.apply_kernel(kernel, left, rows.points, wide), expected, atol=1e-4)
     nobody = DevicePoints(*(None if field is None else field[:0] for field in left))
-    assert gpu_gram.apply_kernel(kernel, nobody, rows.points, wide).shape == (0, 4)
+    assert gpu_kernels.apply_kernel(kernel, nobody, rows.points, wide).shape == (0, 4)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
@@ -214,14 +227,14 @@ def test_a_number_is_the_sum_of_two_that_the_tensor_cores_take(scale):
 def test_float32_that_is_too_coarse_for_distances_is_taken_to_float64():
     X, _ = make_points(60, np.float32)
     for scale in (1.0, 300.0):
-        data = DeviceData(X * np.float32(scale), CPU)
-        kernel = placing.fit_layout(Kernel("rbf", gamma=1.0), data)
+        data = DeviceInputs(X * np.float32(scale), CPU)
+        kernel = data.fit_layout(Kernel("rbf", gamma=1.0))
         expected = Kernel("rbf", gamma=1.0).fit_layout(X * np.float32(scale))
-        assert kernel.layout_ == expected.layout_
-        assert_allclose(kernel.center_, expected.center_, rtol=1e-6)
-        rows = rows_of(kernel, data, CPU)
+        assert kernel.layout == expected.layout
+        assert_allclose(kernel.center, expected.center, rtol=1e-6)
+        rows = data.rows(kernel, PLENTY, Threads(1))
         assert rows.dtype == (np.float64 if scale > 1 else np.float32)
-    assert kernel.layout_.endswith("double")
+    assert kernel.layout.endswith("double")
 
 
 def test_kernels_that_overflow_say_so():
@@ -244,42 +257,43 @@ def test_kernels_that_overflow_say_so():
     "options", [{}, {"keep_order": True}, {"merge": False}], ids=["merged", "in order", "copies"]
 )
 def test_hashes_and_merging(layout, dtype, options, monkeypatch):
-    monkeypatch.setattr(gpu_points, "HASHED", 100)
+    monkeypatch.setattr(gpu_inputs, "HASHED", 100)
     rng = np.random.default_rng(0)
     X = rng.integers(-1, 2, size=(200, 4)).astype(dtype) / 3
     X[X == 0] *= rng.choice([-1.0, 1.0], np.count_nonzero(X == 0)).astype(dtype)  # -0.0, too
     label, weight = rng.integers(3, size=200), rng.integers(4, size=200).astype(float)
     kinds = {"array": lambda X: X, "csr": sp.csr_matrix, "tensor": torch.from_numpy}
-    data = DeviceData(kinds[layout](X), CPU)
+    data = DeviceInputs(kinds[layout](X), CPU)
     assert data.shape == X.shape
     assert data.dtype == dtype
     assert_array_equal(data.hashes(), row_hashes(X))
     for found, expected in zip(
         merge_duplicates(data, label, weight, **options),
-        merge_duplicates(X, label, weight, **options),
+        merge_duplicates(Inputs(X), label, weight, **options),
         strict=True,
     ):
         assert_array_equal(found, expected)
     chosen = rng.permutation(200)[:30]
     part = data.take(chosen)
-    for index in (np.array([3, 0, 29]), slice(2, 9), np.arange(0)):
-        assert_array_equal(part[index], X[chosen][index])
-    assert_array_equal(part.take(np.array([4, 7]))[np.array([1])], X[chosen[[7]]])
+    for index in (np.array([3, 0, 29]), np.arange(2, 9), np.arange(0)):
+        assert_array_equal(part.array(index), X[chosen][index])
+        assert_array_equal(part.support_vectors(index), X[chosen][index])
+    assert_array_equal(part.take(np.array([4, 7])).array(np.array([1])), X[chosen[[7]]])
     assert_array_equal(part.tensor.numpy(), X[chosen])
     assert_array_equal(part.hashes(), row_hashes(X[chosen]))
-    share = np.arange(1.0, 31)
-    assert scale_gamma(part, share) == pytest.approx(scale_gamma(X[chosen], share), rel=1e-5)
+    copies = np.arange(1.0, 31)
+    assert part.variance(copies) == pytest.approx(Inputs(X[chosen]).variance(copies), rel=1e-5)
     assert_allclose(part.deviations(), X[chosen].std(axis=0), rtol=1e-5)
 
 
 def test_rows_that_share_a_hash_are_told_apart(monkeypatch):
-    monkeypatch.setattr(DeviceData, "hashes", lambda self: np.zeros(self.shape[0], np.uint64))
-    monkeypatch.setattr(points, "row_hashes", lambda X: np.zeros(X.shape[0], np.uint64))
+    monkeypatch.setattr(DeviceInputs, "hashes", lambda self: np.zeros(self.shape[0], np.uint64))
+    monkeypatch.setattr(space_inputs, "row_hashes", lambda X: np.zeros(X.shape[0], np.uint64))
     X = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-0.0, 1.0], [5.0, 5.0]])
     label = np.array([0, 1, 0, 0, 1])
     for found, expected in zip(
-        merge_duplicates(DeviceData(X, CPU), label, np.ones(5)),
-        merge_duplicates(X, label, np.ones(5)),
+        merge_duplicates(DeviceInputs(X, CPU), label, np.ones(5)),
+        merge_duplicates(Inputs(X), label, np.ones(5)),
         strict=True,
     ):
         assert_array_equal(found, expected)
@@ -302,11 +316,11 @@ def test_arrays_that_must_not_be_written_to(shape):
     X.flags.writeable = False
     with pytest.raises(UserWarning, match="not writable"):  # or this tests nothing
         torch.from_numpy(X)
-    found = gpu_points.shared(X)
+    found = shared(X)
     assert_array_equal(found.numpy(), X)
     assert X.size == 0 or found.data_ptr() == X.ctypes.data  # no copy
-    data = DeviceData(X, CPU)
-    assert_array_equal(data[np.arange(len(X))], X)
+    data = DeviceInputs(X, CPU)
+    assert_array_equal(data.array(np.arange(len(X))), X)
     assert len(X) == 0 or np.array_equal(data.hashes(), row_hashes(X))
     # The memory outlives the array.
     del X
@@ -316,10 +330,10 @@ def test_arrays_that_must_not_be_written_to(shape):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_is_found(value):
     X = np.ones((5, 3))
-    assert DeviceData(X, CPU).finite()
-    assert DeviceData(np.full((5, 3), 1e308), CPU).finite()  # though the sum is not
+    assert DeviceInputs(X, CPU).finite()
+    assert DeviceInputs(np.full((5, 3), 1e308), CPU).finite()  # though the sum is not
     X[3, 1] = value
-    assert not DeviceData(X, CPU).finite()
+    assert not DeviceInputs(X, CPU).finite()
 
 
 # ---------------------------------------------------------------------- the factor
@@ -331,7 +345,7 @@ def test_the_factor(dtype, slack, softness, monkeypatch):
     monkeypatch.setattr(gpu_factor, "COLUMNS", 16)
     X, _ = make_points(70)
     K = (gram_of("rbf", X) * np.outer(*2 * [np.linspace(1, 3, 70)])).astype(dtype)
-    ours = given_rows(K).factorise(np.asarray(softness, dtype=np.float64))
+    ours = softened_factor(given_rows(K), softness)
     softened = K.astype(np.float64)
     softened[np.diag_indices_from(softened)] *= 1 + softness
     theirs = Factor(softened.copy())
@@ -365,25 +379,25 @@ def test_a_factor_that_float32_cannot_have_comes_from_float64():
 
 def test_singular_matrices_and_too_little_memory_are_refused(monkeypatch):
     with pytest.raises(ValueError, match=r"singular to rounding.*softness > 0"):
-        given_rows(np.ones((5, 5))).factorise(0.0)
+        softened_factor(given_rows(np.ones((5, 5))), 0.0)
     K = np.eye(100)
     with pytest.raises(DeviceError, match=r"100 points does not fit.*; about \d+ points would"):
-        given_rows(K, memory=8 * 31**2).factorise(0.0)
+        softened_factor(given_rows(K, memory=8 * 31**2), 0.0)
     monkeypatch.setattr(gpu_factor, "free_bytes", lambda _: 1000)
     with pytest.raises(DeviceError, match="100 points does not fit"):
-        given_rows(K).factorise(0.0)
+        softened_factor(given_rows(K), 0.0)
 
 
 def test_ctrl_c_ends_a_factor_as_on_the_cpu():
     rows = given_rows(np.eye(20))
-    assert factorise(rows, 0.1, Threads(1), lambda: False).rank == 20
+    assert rows.factorise(0.1, Threads(1), lambda: False).rank == 20
     for one in (rows, FullRows(np.eye(20))):
         with pytest.raises(KeyboardInterrupt):
-            factorise(one, 0.1, Threads(1), lambda: True)
+            one.factorise(0.1, Threads(1), lambda: True)
 
 
 def test_walls_that_coincide(monkeypatch):
-    monkeypatch.setattr(gpu_gram, "DOUBLE_ROWS", 8)
+    monkeypatch.setattr(gpu_rows, "DOUBLE_ROWS", 8)
     phi = np.random.default_rng(0).normal(size=(20, 40))
     phi[11], phi[17], phi[19] = phi[2], -2 * phi[2], 0.5 * phi[3]
     K = phi @ phi.T
@@ -452,7 +466,7 @@ def test_perceptrons_take_the_same_steps(name, n_rows):
             assert rows.n_computed > 150  # rows were evicted and came back
     # Rows on demand on the CPU: the same kernel, whose rows differ by rounding only.
     rows = GramRows(kernel, kernel.prepare(X), cache_bytes=PLENTY, threads=Threads(1))
-    device = PlacedRows(kernel, device_points(kernel, X), memory=n_rows * 150 * 8)
+    device = DeviceRows(kernel, device_points(kernel, X), memory=n_rows * 150 * 8)
     for draw, other in zip(
         perceptron_draws(device, targets, ridge, range(3), permutations(150, 7), budget=Budget()),
         perceptron_draws(rows, targets, ridge, range(3), permutations(150, 7), budget=Budget()),
@@ -496,7 +510,7 @@ def test_float32_rows_give_the_same_draws():
     targets = targets_of(label)
     kernel = Kernel("rbf", gamma=0.1, bias=0.5).fit_layout(X)
     rows = GramRows(kernel, kernel.prepare(X), cache_bytes=PLENTY, threads=Threads(1))
-    device = PlacedRows(kernel, device_points(kernel, X), memory=PLENTY)
+    device = DeviceRows(kernel, device_points(kernel, X), memory=PLENTY)
     ridge, orders = 0.1 * rows.diagonal, permutations(300, 1)
     same, n_runs = 0, 0
     for draw, other in zip(
@@ -575,7 +589,8 @@ def test_orders_are_those_of_their_numbers(work, monkeypatch):
             waves.append(self)
 
     rows, order_of_draw = given_rows(K), permutations(150, 7)
-    rows.make_wave, rows.runs_in_flight = Recorded, 30
+    engines = engines_of(rows)._replace(wave=Recorded, runs_in_flight=30)
+    monkeypatch.setattr(perceptrons, "engines_of", lambda _: engines)
     target, numbers = np.ones((1, 150), dtype=np.int8), range(5, 55)
     list(perceptron_draws(rows, target, np.zeros(150), numbers, order_of_draw, budget=Budget()))
     assert [len(wave) for wave in waves] == [30, 20]
@@ -629,13 +644,14 @@ def test_time_that_is_up_leaves_one_draw_and_what_it_leaves_wrong(ticks, monkeyp
         assert np.dot(coef, outputs[used]) == pytest.approx(1)
 
 
-def test_draws_of_earlier_waves_outlive_the_time_limit():
+def test_draws_of_earlier_waves_outlive_the_time_limit(monkeypatch):
     X, label = make_points()
     K, targets = gram_of("rbf", X), targets_of(label)
     budget = Budget()
     draws = []
     rows = given_rows(K)
-    rows.runs_in_flight = 6  # two draws of three machines
+    engines = engines_of(rows)._replace(runs_in_flight=6)  # two draws of three machines
+    monkeypatch.setattr(perceptrons, "engines_of", lambda _: engines)
     for draw in perceptron_draws(
         rows, targets, 0.05 * K.diagonal(), range(10), permutations(150, 0), budget=budget
     ):
@@ -899,7 +915,7 @@ def table_of(problem, dtype=np.float64, softness=0.0, n_balls=N_CHAINS):
     space = VersionSpace(rows, problem.y, softness)
     noise = np.broadcast_to(problem.noise, len(problem.y)).astype(np.float64)
     walls = [np.tile(one, (n_balls, 1)) for one in pass_rates(space, label_odds(noise))]
-    return Table(rows, space.ridge, rows.factorise(softness), *walls)
+    return Table(rows, space.ridge, softened_factor(rows, softness), *walls)
 
 
 def sampler_of(kind=DeviceBalls, dtype=np.float64, centre=None):
@@ -1148,9 +1164,9 @@ def test_time_that_is_up_in_a_flight_undoes_it(monkeypatch):
 def test_too_little_memory_for_rows_says_what_would_fit(monkeypatch):
     X, _ = make_points(100, np.float32)
     kernel = Kernel("rbf").fit_layout(X)
-    monkeypatch.setattr(placing, "free_bytes", lambda _: 20_000)
+    monkeypatch.setattr(gpu_inputs, "free_bytes", lambda _: 20_000)
     with pytest.raises(DeviceError, match=r"100 points need.*about 54 points would fit"):
-        rows_of(kernel, X, CPU)
+        rows_of(kernel, X)
 
 
 def test_matrices_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
@@ -1160,13 +1176,14 @@ def test_matrices_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
     given = int(np.sqrt(room / (3 * 4)))  # as it came, normalised, and the rows
     sites = int(np.sqrt(room / (8 * (5 + 3))))  # of three machines
     kernel = Kernel("precomputed", bias=0.5)
-    rows = rows_of(kernel, np.eye(given, dtype=np.float32), CPU)
+    rows = rows_of(kernel, np.eye(given, dtype=np.float32))
     with pytest.raises(DeviceError, match=rf"given Gram matrix.*about {given} points.*float32"):
-        rows_of(kernel, np.eye(given + 1, dtype=np.float32), CPU)
-    rows.part(np.arange(sites)).site_blocks(3)
+        rows_of(kernel, np.eye(given + 1, dtype=np.float32))
+    site_blocks = engines_of(rows).site_blocks
+    site_blocks(rows.part(np.arange(sites)), 3)
     for more in ((np.arange(sites + 1), 3), (np.arange(sites), 4)):
         with pytest.raises(DeviceError, match=r"inference='ep' of \d+ points needs 1 MB") as caught:
-            rows.part(more[0]).site_blocks(more[1])
+            site_blocks(rows.part(more[0]), more[1])
     monkeypatch.undo()
     with pytest.raises(DeviceError, match=rf"{sites + 1} points .*about {sites} points would fit"):
         devices.check_room(SimpleNamespace(type="cpu"), sites + 1, 2**40 // sites**2, "", "")
@@ -1181,9 +1198,9 @@ def test_a_given_gram_matrix_is_normalised_as_on_the_cpu():
         kernel = Kernel("precomputed", bias=0.5, normalize=normalize)
         points = kernel.prepare(K, diagonal=K.diagonal())
         expected = GramRows(kernel, points, cache_bytes=PLENTY, threads=Threads(1))
-        rows = rows_of(kernel, K, CPU)
+        rows = rows_of(kernel, K)
         rows.ensure(())
-        assert_allclose(rows.store.numpy(), submatrix(expected, np.arange(60)), rtol=1e-6)
+        assert_allclose(rows.store.numpy(), expected.submatrix(np.arange(60)), rtol=1e-6)
         assert_array_equal(rows.store.numpy(), rows.store.numpy().T)
         assert_allclose(rows.diagonal, expected.diagonal, rtol=1e-6)
     assert_array_equal(K, before)
@@ -1201,7 +1218,7 @@ def test_whatever_lies_in_new_memory_is_not_read(monkeypatch):
     assert np.all(np.isfinite(balls.step(2, 1, TRAVEL, Budget(), Threads(1))[0]))
     X, label = make_points(60)
     kernel = Kernel("poly", degree=2).fit_layout(X)
-    rows = PlacedRows(kernel, device_points(kernel, X), memory=20 * 60 * 8)
+    rows = DeviceRows(kernel, device_points(kernel, X), memory=20 * 60 * 8)
     draws = perceptron_draws(
         rows, targets_of(label), np.full(60, 0.1), range(1), permutations(60, 0), budget=Budget()
     )

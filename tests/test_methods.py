@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,11 +19,15 @@ from thresholds import compare_means, two_stage
 from bayespoint import EmptyVersionSpaceError, VersionSpace
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import open_threads
-from bayespoint.inference import expectation_propagation, methods, sample_billiard
+from bayespoint.inference import expectation_propagation, sample_billiard
+from bayespoint.inference.billiard import chains as billiard_chains
 from bayespoint.inference.billiard.balls import Balls
-from bayespoint.inference.methods import CHAINS, METHODS, Problem
-from bayespoint.inference.perceptron import runs as perceptrons
+from bayespoint.inference.draws import Plan
+from bayespoint.inference.engines import CHAINS
+from bayespoint.inference.methods import METHODS
+from bayespoint.inference.perceptron import wave
 from bayespoint.inference.perceptron.ensemble import Ensemble
+from bayespoint.inference.problem import Problem
 from bayespoint.space.decisions import label_odds
 from bayespoint.space.rows import FullRows
 
@@ -55,7 +60,8 @@ def make_problem(noise=0.0, softness=0.2, n_points=24, n_machines=3, dtype=np.fl
         label_odds(np.full(targets.shape, noise)),
         np.log1p(-np.full(targets.shape, noise)),
         names,
-        100 + np.arange(24),
+        100 + np.arange(n_points),
+        np.ones(n_points),
     )
 
 
@@ -63,12 +69,16 @@ def softened(problem):
     return problem.rows.store.astype(np.float64) + np.diag(problem.ridge)
 
 
-def draw(method, problem, n_draws, *, held=None, n_threads=1, max_time=None, tol=0.0, entropy=0):
+def infer(method, problem, n_draws, *, held=None, n_threads=1, max_time=None, tol=0.0, entropy=0):
     with open_threads(n_threads) as threads:
-        return METHODS[method].draw(
-            problem, n_draws, tol=tol, entropy=entropy, held=held, budget=Budget(max_time),
-            threads=threads,
-        )  # fmt: skip
+        plan = Plan(n_draws, tol, entropy, Budget(max_time), threads)
+        return METHODS[method].infer(problem, plan, held)
+
+
+def draw(method, *args, **options):
+    """Return the draws of a method, those of its Gaussians where it has some."""
+    found = infer(method, *args, **options)
+    return found.draws if method == "ep" else found
 
 
 def dense(coef):
@@ -94,97 +104,95 @@ def test_every_method_is_named():
 def test_what_every_method_gives(method, noise, dtype):
     problem = make_problem(noise, dtype=dtype)
     K = softened(problem)
-    state, _ = draw(method, problem, 12)
+    draws = draw(method, problem, 12)
     n_chains = {"perceptron": 1, "billiard": 4, "ep": 1}[method]
-    assert (state["n_draws"], state["n_chains"]) == (12, n_chains)
-    assert np.all(state["finished"])
-    assert state["bayes_points"].shape == state["used"].shape == problem.targets.shape
-    assert state["angle_errors"].shape == state["mean_norms"].shape == (3,)
-    assert isinstance(state["info"], dict)
-    assert len(state["coef"]) == 3
+    assert (draws.n_draws, draws.n_chains) == (12, n_chains)
+    assert np.all(draws.finished)
+    assert draws.bayes_points.shape == draws.used.shape == problem.targets.shape
+    assert draws.angle_errors.shape == draws.mean_norms.shape == (3,)
+    assert isinstance(draws.info, dict)
+    assert len(draws.coef) == 3
     for machine, target in enumerate(problem.targets):
-        coef, centre = dense(state["coef"][machine]), state["bayes_points"][machine]
+        coef, centre = dense(draws.coef[machine]), draws.bayes_points[machine]
         assert coef.shape == (12, 24)
         np.testing.assert_allclose(np.einsum("ij,jk,ik->i", coef, K, coef), 1, atol=1e-6)
         assert centre @ K @ centre == pytest.approx(1, abs=1e-6)
         mean = coef.mean(axis=0)
-        assert state["mean_norms"][machine] == pytest.approx(np.sqrt(mean @ K @ mean), rel=1e-5)
-        assert centre @ K @ mean > 0.5 * state["mean_norms"][machine]
-        assert np.all(state["used"][machine] | ~np.any(coef, axis=0))
+        assert draws.mean_norms[machine] == pytest.approx(np.sqrt(mean @ K @ mean), rel=1e-5)
+        assert centre @ K @ mean > 0.5 * draws.mean_norms[machine]
+        assert np.all(draws.used[machine] | ~np.any(coef, axis=0))
         if method == "ep":  # no sampling error; a Gaussian is not confined to version space
-            assert state["angle_errors"][machine] == 0
+            assert draws.angle_errors[machine] == 0
             continue
         assert np.all(target * (coef @ K) > 0) or noise
-        assert 0 < state["angle_errors"][machine] < 1.5
+        assert 0 < draws.angle_errors[machine] < 1.5
 
 
 def test_propagation_gives_its_gaussians():
     """Of each machine, with the numbers that its own run gives; a warm start begins with them."""
     problem = make_problem(0.1)
-    state, factor = draw("ep", problem, 12, tol=1e-8)
-    assert factor.rank == 24
-    assert state["sites"].shape == (3, 2, 24)
-    for machine, gaussian in enumerate(state["gaussians"]):
+    found = infer("ep", problem, 12, tol=1e-8)
+    draws, sites = found.draws, found.draws.resume.sites
+    assert draws.factor.rank == 24
+    assert sites.shape == (3, 2, 24)
+    for machine, gaussian in enumerate(found.posteriors):
         alone = expectation_propagation(problem.space(machine), label_noise=0.1, tol=1e-8)
         np.testing.assert_allclose(gaussian.coef, alone.coef, atol=1e-6)
-        assert state["info"]["log_evidence"][machine] == pytest.approx(alone.log_evidence, abs=1e-6)
-        np.testing.assert_array_equal(state["sites"][machine], gaussian.sites)
-    again, _ = draw("ep", problem, 12, tol=1e-8, held=state)
-    assert np.all(again["info"]["sweeps"] == 1)
-    assert np.all(state["info"]["sweeps"] > 1)
-    np.testing.assert_allclose(again["bayes_points"], state["bayes_points"], atol=1e-6)
+        assert draws.info["log_evidence"][machine] == pytest.approx(alone.log_evidence, abs=1e-6)
+        np.testing.assert_array_equal(sites[machine], gaussian.sites)
+    again = draw("ep", problem, 12, tol=1e-8, held=draws)
+    assert np.all(again.info["sweeps"] == 1)
+    assert np.all(draws.info["sweeps"] > 1)
+    np.testing.assert_allclose(again.bayes_points, draws.bayes_points, atol=1e-6)
 
 
 @pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1), ("ep", 0.1)])
 def test_threads_change_nothing_and_seeds_do(method, noise):
     problem = make_problem(noise)
     one, other, third = (
-        draw(method, problem, 12, n_threads=n, entropy=e)[0] for n, e in [(1, 7), (3, 7), (1, 8)]
+        draw(method, problem, 12, n_threads=n, entropy=e) for n, e in [(1, 7), (3, 7), (1, 8)]
     )
-    np.testing.assert_array_equal(one["bayes_points"], other["bayes_points"])
-    np.testing.assert_array_equal(dense(one["coef"][2]), dense(other["coef"][2]))
-    assert not np.array_equal(dense(one["coef"][2]), dense(third["coef"][2]))
+    np.testing.assert_array_equal(one.bayes_points, other.bayes_points)
+    np.testing.assert_array_equal(dense(one.coef[2]), dense(other.coef[2]))
+    assert not np.array_equal(dense(one.coef[2]), dense(third.coef[2]))
 
 
 @pytest.mark.filterwarnings("ignore:the chains of the billiard")
 @pytest.mark.parametrize(("method", "noise"), [("perceptron", 0.0), ("billiard", 0.1)])
 def test_draws_are_added_to_those_held(method, noise):
     problem = make_problem(noise)
-    first, _ = draw(method, problem, 8)
-    before = pickle.dumps(first)
-    more, _ = draw(method, problem, 20, held=first)
-    assert pickle.dumps(first) == before  # left alone
-    assert more["n_draws"] == 20
+    first = draw(method, problem, 8)
+    before = pickle.dumps(replace(first, factor=None))
+    more = draw(method, problem, 20, held=first)
+    assert pickle.dumps(replace(first, factor=None)) == before  # left alone
+    assert more.n_draws == 20
     for machine in range(3):
         old, new = (
-            dense(state["coef"][machine]).reshape(state["n_chains"], -1, 24)
-            for state in (first, more)
+            dense(draws.coef[machine]).reshape(draws.n_chains, -1, 24) for draws in (first, more)
         )
         np.testing.assert_array_equal(new[:, : old.shape[1]], old)
         assert len(np.unique(new.reshape(20, 24), axis=0)) == 20
     for n_draws in (20, 8, 1):
-        enough, _ = draw(method, problem, n_draws, held=more)
-        np.testing.assert_array_equal(enough["bayes_points"], more["bayes_points"])
-        assert enough["n_draws"] == 20
-    precise, _ = draw(method, problem, 4000, held=more, tol=3.0)
-    assert precise["n_draws"] == 20
+        enough = draw(method, problem, n_draws, held=more)
+        np.testing.assert_array_equal(enough.bayes_points, more.bayes_points)
+        assert enough.n_draws == 20
+    precise = draw(method, problem, 4000, held=more, tol=3.0)
+    assert precise.n_draws == 20
 
 
 def test_the_billiard_ends_where_every_machine_is_precise():
-    state, _ = draw("billiard", make_problem(), 8000, tol=0.2)
-    assert 8 < state["n_draws"] < 8000
-    assert np.all(state["angle_errors"] < 0.6)  # of four balls: known to a factor of two or so
+    draws = draw("billiard", make_problem(), 8000, tol=0.2)
+    assert 8 < draws.n_draws < 8000
+    assert np.all(draws.angle_errors < 0.6)  # of four balls: known to a factor of two or so
 
 
 def test_a_spent_budget_gives_the_starts():
     problem = make_problem()
     with pytest.warns(ConvergenceWarning, match=r"time was up before the first draw.*max_time"):
-        state, _ = draw("billiard", problem, 400, max_time=1e-9)
-    assert not state["finished"]
-    assert state["n_draws"] == 4
-    for coef, centre, target in zip(
-        state["coef"], state["bayes_points"], problem.targets, strict=True
-    ):
+        draws = draw("billiard", problem, 400, max_time=1e-9)
+    assert not draws.finished
+    assert draws.n_draws == 4
+    for coef, centre, target in zip(draws.coef, draws.bayes_points, problem.targets, strict=True):
         assert np.all(target * (coef @ softened(problem)) > 0)
         assert centre @ softened(problem) @ centre == pytest.approx(1)
 
@@ -195,9 +203,8 @@ def test_held_out_outputs_know_nothing_of_the_points_left_out(method, noise):
 
     def outputs(problem, fold=0):
         with open_threads(1) as threads:
-            found = METHODS[method].held_out(
-                problem, {fold: visited}, n_draws=12, entropy=3, budget=Budget(), threads=threads
-            )
+            plan = Plan(12, 0.0, 3, Budget(), threads)
+            found = METHODS[method].held_out(problem, {fold: visited}, plan)
         assert list(found) == [fold]
         return found[fold]
 
@@ -205,7 +212,7 @@ def test_held_out_outputs_know_nothing_of_the_points_left_out(method, noise):
     assert found.shape == problem.targets.shape
     hidden = problem.targets.copy()
     hidden[:, 1::2] *= -1
-    np.testing.assert_array_equal(outputs(problem._replace(targets=hidden)), found)
+    np.testing.assert_array_equal(outputs(replace(problem, targets=hidden)), found)
     # Nothing is drawn for those of expectation propagation.
     assert np.array_equal(outputs(problem, fold=1), found) == (method == "ep")
     # At the points left out: outputs of a unit vector in the span of those visited.
@@ -225,8 +232,9 @@ def test_a_part_of_a_problem():
     np.testing.assert_array_equal(part.rows.store, problem.rows.store[np.ix_(chosen, chosen)])
     np.testing.assert_array_equal(part.ridge, problem.ridge[chosen])
     np.testing.assert_array_equal(part.targets, problem.targets[:, chosen])
-    np.testing.assert_array_equal(part.points, [105, 103, 111])
+    np.testing.assert_array_equal(part.row, [105, 103, 111])
     assert part.odds.shape == part.log_right.shape == (3, 3)
+    assert part.weight.shape == (3,)
     np.testing.assert_array_equal(part.space(1).y, problem.targets[1, chosen])
     assert part.space(1).softness == 0.2
 
@@ -785,8 +793,8 @@ def test_interrupt_while_balls_fly():
 def test_interrupt_during_the_search_for_a_start(monkeypatch):
     X, y = plane(200)
     clf = classifier(kernel="linear", softness=0)
-    monkeypatch.setattr(perceptrons, "UPDATE_WORK", 1)  # as slow as on many points
-    interrupt_at(monkeypatch, methods, "starts_of", 1)
+    monkeypatch.setattr(wave, "UPDATE_WORK", 1)  # as slow as on many points
+    interrupt_at(monkeypatch, billiard_chains, "starts_of", 1)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
 

@@ -29,7 +29,6 @@ from bayespoint.displays import BoundaryDisplay, LabelErrorDisplay
 from bayespoint.displays.style import SKY, VERMILION
 from bayespoint.papers import DiversityDisplay, LogPosteriorDisplay
 from bayespoint.papers.diversity import mean_angle
-from bayespoint.space.factor import factorise
 
 FLIPPED = 7
 

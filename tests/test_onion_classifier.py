@@ -114,6 +114,13 @@ def test_contradictory_copies_are_no_obstacle():
         clf.with_shells((0, 0))
 
 
+def test_settings_from_the_evidence_come_with_it():
+    clf = fitted(gamma="evidence")
+    assert clf.gamma_ != GAMMA
+    assert np.isfinite(clf.log_evidence_)
+    assert not hasattr(fitted(), "log_evidence_")
+
+
 def test_seeds_and_threads():
     one, two = fitted(n_jobs=1), fitted(n_jobs=2)
     assert_array_equal(one.dual_coef_, two.dual_coef_)

@@ -244,6 +244,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """What the method tells about its last run."""
         return dict(self.draws_.info)
 
+    @property
+    def log_evidence_(self) -> float:
+        """Approximate logarithm of the probability of the labels, where EP found it."""
+        if self.settings_.log_evidence is None:
+            raise AttributeError(
+                f"log_evidence_ is there with inference='ep' or settings chosen by the evidence; "
+                f"this fit used {self.inference_!r}."
+            )
+        return self.settings_.log_evidence
+
     def posterior(self, i: int = 0) -> Posterior:
         """Draws of the i-th binary problem (the only one for two classes).
 

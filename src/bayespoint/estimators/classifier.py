@@ -399,16 +399,6 @@ class BayesPointClassifier(KernelClassifier):
     # ------------------------------------------------------------------ looking inside
 
     @property
-    def log_evidence_(self) -> float:
-        """Approximate logarithm of the probability of the labels, where EP found it."""
-        if self.settings_.log_evidence is None:
-            raise AttributeError(
-                f"log_evidence_ is there with inference='ep' or settings chosen by the evidence; "
-                f"this fit used {self.inference_!r}."
-            )
-        return self.settings_.log_evidence
-
-    @property
     def label_error_proba_(self) -> Array:
         """Posterior probability that each training label is wrong, one for each row given to fit.
 

@@ -181,11 +181,6 @@ class Factor:
         return inverse
 
 
-# TEMPORARY: until every room calls the method of the rows.
-def factorise(rows, softness, threads, stop=None):  # noqa: D103
-    return rows.factorise(softness, threads, stop)
-
-
 def _cholesky(
     K: Array, tolerance: float, threads: Threads, stop: Callable[[], bool] | None = None
 ) -> bool:

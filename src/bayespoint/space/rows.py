@@ -386,16 +386,3 @@ def apply_kernel(
 
     threads.each(fill, range(0, len(left), BLOCK_ROWS))
     return result
-
-
-# TEMPORARY: until every room calls the methods.
-def all_rows(rows: Rows) -> Array:  # noqa: D103
-    return rows.matrix()
-
-
-def submatrix(rows: Rows, index: Array) -> Array:  # noqa: D103
-    return rows.submatrix(index)
-
-
-def outputs_of(rows: Rows, ridge: Array, coef: Array) -> Array:  # noqa: D103
-    return rows.outputs(ridge, coef)

@@ -36,17 +36,7 @@ def check_names(names: Iterable[str], kind: type, where: str = "") -> None:
 def check_fields(
     values: Mapping[str, Any], kind: type, sizes: dict[str, int], where: str = ""
 ) -> None:
-    """Refuse attributes of a class of the table unless each is what the table says.
-
-    Parameters
-    ----------
-    values : mapping of str to object
-    kind : type
-    sizes : dict of str to int
-        Lengths by their letters; those that are new are added.
-    where : str, default=""
-        What the names begin with, for messages.
-    """
+    """Refuse attributes of a class unless each is what the table says; add new lengths to sizes."""
     check_names(values, kind, where)
     for name, entry in FIELDS[kind].items():
         if name in values and entry is not FOLLOWS:
@@ -62,7 +52,7 @@ def _check(name: str, value: Any, entry: Any, sizes: dict[str, int]) -> None:
         wanted = entry
         if not isinstance(entry, tuple):  # any number of the same
             wanted = [entry[str if keyed else 0]] * len(items)
-        refuse_if(odd or len(items) != len(wanted), f"{name} is {shown(value)}.")
+        refuse_if(odd or len(items) != len(wanted), f"{name} has the wrong entries.")
         for (key, item), one in zip(items, wanted, strict=True):
             _check(f"{name}[{shown(key)}]", item, one, sizes)
     elif value is not None or entry.needed:
@@ -110,8 +100,8 @@ def _check_shape(name: str, shape: tuple[int, ...], axes: str, sizes: dict[str, 
 
 def _check_plain(name: str, value: Any, entry: fields.Plain, sizes: dict[str, int]) -> None:
     _check_type(name, value, entry.types)
-    known = not entry.choices or value in entry.choices
-    refuse_if(not known, f"{name} is {shown(value)}; it must be one of {entry.choices}.")
+    if entry.choices and value not in entry.choices:
+        raise ModelFileError(f"{name} is {shown(value)}; it must be one of {entry.choices}.")
     if not isinstance(value, NUMBER) or isinstance(value, bool):
         return
     too_large = isinstance(value, int) and abs(value) > sys.float_info.max

@@ -11,16 +11,13 @@ from bayespoint.io.model_file.tree import MAX_DEPTH
 
 # Fitted values that are shown: what they are called, and where they stand.
 SHOWN_VALUES = {
-    "inference": "settings_ Settings inference",
-    "inference_reason": "settings_ Settings inference_reason",
-    "decision": "settings_ Settings decision",
-    "gamma": "settings_ Settings gamma",
-    "bias": "settings_ Settings bias",
-    "softness": "settings_ Settings softness",
-    "label_noise": "settings_ Settings class_noise",
-    "n_draws": "draws_ Draws n_draws",
-    "log_evidence": "settings_ Settings log_evidence",
-    "training_rows": "trained_ Trained n_samples",
+    name: ("settings_", "Settings", name)
+    for name in ("inference", "inference_reason", "decision", "gamma", "bias", "softness")
+} | {
+    "label_noise": ("settings_", "Settings", "class_noise"),
+    "n_draws": ("draws_", "Draws", "n_draws"),
+    "log_evidence": ("settings_", "Settings", "log_evidence"),
+    "training_rows": ("trained_", "Trained", "n_samples"),
 }
 
 
@@ -43,7 +40,7 @@ def described(document: dict[str, Any], schema: int, reader: Reader) -> dict[str
     }
     for name, path in SHOWN_VALUES.items():
         place: Any = fitted
-        for key in path.split():
+        for key in path:
             place = _object(place).get(key)
         found[name] = plain(place, reader)
     rates = found["label_noise"]

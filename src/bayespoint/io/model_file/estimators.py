@@ -58,11 +58,7 @@ def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
 def _parts(classifier: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters, and all other attributes."""
     state = dict(vars(classifier))
-    return {name: state.pop(name) for name in _parameter_names(type(classifier))}, state
-
-
-def _parameter_names(kind: type) -> list[str]:
-    return [name for name in signature(kind).parameters if name != "self"]
+    return {name: state.pop(name) for name in signature(type(classifier)).parameters}, state
 
 
 def _encode_fields(
@@ -242,8 +238,7 @@ def _decode_rejecting(node: dict[str, Any], reader: Reader) -> RejectingClassifi
 
 
 def _decode_parameters(kind: type, node: Any, reader: Reader, *but: str) -> dict[str, Any]:
-    wanted = {name for name in _parameter_names(kind) if name not in but}
-    if not isinstance(node, dict) or node.keys() != wanted:
+    if not isinstance(node, dict) or node.keys() != signature(kind).parameters.keys() - but:
         raise ModelFileError(f"parameters are not those of {kind.__name__}: {shown(node)}.")
     return {name: decode(value, reader) for name, value in node.items()}
 

@@ -37,14 +37,7 @@ RESUMES = {
 def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     """Refuse the fitted attributes of a classifier unless all of them fit together.
 
-    Parameters
-    ----------
-    state : mapping of str to object
-        Attributes; what follows from the others (see `fields`) may be None.
-    kind : type
-        Class of the classifier.
-    kernel : str
-        Its parameter.
+    What follows from others (see `fields`) may be None. ``kernel``: the parameter.
     """
     sizes = {"2": 2}
     check_fields(state, kind, sizes)
@@ -52,8 +45,7 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     predictor, onion = state["predictor_"], kind is OnionClassifier
     _check_classes(state["classes_"].tolist(), settings, sizes)
     refuse_if(sizes["p"] < 2 or not sizes["s"], "there are no points to decide by.")
-    where = trained.row[predictor.used]
-    agree = np.array_equal(state["support_"], where)
+    agree = np.array_equal(state["support_"], trained.row[predictor.used])
     refuse_if(not agree, "support_ is not where trained_.row and predictor_.used say.")
     agree = (settings.inference == "onion") == onion
     refuse_if(not agree, f"settings_.inference is {settings.inference!r} for {kind.__name__}.")
@@ -87,7 +79,7 @@ def _check_trained(trained: Trained, onion: bool) -> None:
     names, found = {*DRAW_SETTINGS, "label_noise", SAME_DATA}, trained.drawn_with
     agree = found.keys() == (set() if onion else names)
     arrays = any(isinstance(v, np.ndarray) or sp.issparse(v) for v in found.values())
-    refuse_if(not agree or arrays, f"trained_.drawn_with is not that of draws: {shown(found)}.")
+    refuse_if(not agree or arrays, "trained_.drawn_with is not what draws depend on.")
     alone = (trained.label_proba is None) != (trained.label is None)
     refuse_if(alone, "trained_ has one of label_proba and label only.")
 

@@ -1,15 +1,19 @@
 """Our classifiers in skl2onnx: what they output, and the nodes behind it."""
 
 import json
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint._support.types import Array, ArrayLike
+from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.onnx import encoding
 from bayespoint.io.onnx.graphs import ClassifierGraph
 from bayespoint.io.onnx.writer import Writer
@@ -26,7 +30,9 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-def to_onnx(classifier, *, encoder=None, target_opset=None):
+def to_onnx(
+    classifier: Any, *, encoder: TableEncoder | None = None, target_opset: int | None = None
+) -> Any:
     """Turn a fitted classifier into an ONNX graph.
 
     The graph takes ``X``, float32 of shape (n, n_features), and computes in float64. Its outputs:
@@ -74,7 +80,7 @@ def to_onnx(classifier, *, encoder=None, target_opset=None):
     last = classifier
     while isinstance(last, Pipeline):
         last = last[-1]
-    if not isinstance(last, (BayesPointClassifier, RejectingClassifier)):
+    if not isinstance(last, (KernelClassifier, RejectingClassifier)):
         raise TypeError(
             f"to_onnx takes a BayesPointClassifier, an OnionClassifier, a RejectingClassifier of "
             f"one, or a pipeline that ends in one of these; got {type(last).__name__}."
@@ -93,7 +99,7 @@ def to_onnx(classifier, *, encoder=None, target_opset=None):
     return model
 
 
-def _annotate(model, classes, encoder):
+def _annotate(model: Any, classes: Array, encoder: TableEncoder | None) -> None:
     """Say in the model the order of the classes, and names of columns."""
     entry = model.metadata_props.add()
     entry.key, entry.value = "classes", json.dumps(classes.tolist())
@@ -102,7 +108,7 @@ def _annotate(model, classes, encoder):
             given.doc_string = column.name
 
 
-def register():
+def register() -> None:
     """Make our classifiers known to skl2onnx, which then converts pipelines with them.
 
     Options there: ``zipmap``, ``nocl`` and ``raw_scores`` as for scikit-learn's classifiers;
@@ -126,7 +132,7 @@ def register():
     )  # fmt: skip
 
 
-def _parse(scope, model, inputs, custom_parsers=None):
+def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> list[Any]:
     """Declare the operator with its outputs; steps before it that a wrapper holds come first."""
     from skl2onnx._parse import _apply_zipmap, _get_sklearn_operator_name, _parse_sklearn
     from skl2onnx.common.data_types import (
@@ -143,7 +149,7 @@ def _parse(scope, model, inputs, custom_parsers=None):
     operator = scope.declare_local_operator(_get_sklearn_operator_name(type(model)), model)
     operator.inputs = inputs
 
-    def declare(name, kind):
+    def declare(name: str, kind: Any) -> Any:
         variable = scope.declare_local_variable(name, kind)
         operator.outputs.append(variable)
         return variable
@@ -162,10 +168,10 @@ def _parse(scope, model, inputs, custom_parsers=None):
     return outputs
 
 
-def _steps_inside(model):
+def _steps_inside(model: Any) -> tuple[list[Any], KernelClassifier]:
     """Transformers that the wrapper's estimator begins with, and the classifier at its end."""
-    steps = []
-    while not isinstance(model, BayesPointClassifier):
+    steps: list[Any] = []
+    while not isinstance(model, KernelClassifier):
         if isinstance(model, RejectingClassifier):
             model = model.estimator_
         elif isinstance(model, Pipeline):
@@ -183,7 +189,7 @@ def _steps_inside(model):
     return steps, model
 
 
-def _set_types(operator):
+def _set_types(operator: Any) -> None:
     """Set types and shapes of the outputs."""
     from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
@@ -197,7 +203,7 @@ def _set_types(operator):
         output.type.shape = [n, len(classes)] if per_class else [n]
 
 
-def _class_values(scope, model):
+def _class_values(scope: Any, model: Any) -> Array:
     """Labels as a graph can hold them: int64 or text."""
     classes = model.classes_
     if scope.get_options(model, dict(_DEFAULTS))["nocl"]:
@@ -205,8 +211,8 @@ def _class_values(scope, model):
     return _labels(classes)
 
 
-def _labels(values):
-    values = np.asarray(values)
+def _labels(classes: ArrayLike) -> Array:
+    values = np.asarray(classes)
     if values.dtype.kind in "biu" or (
         values.dtype.kind == "f" and np.all(values == np.round(values))
     ):
@@ -219,7 +225,7 @@ def _labels(values):
     )
 
 
-def _convert(scope, operator, container):
+def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of the operator."""
     from skl2onnx.proto import onnx_proto
 
@@ -252,19 +258,19 @@ def _convert(scope, operator, container):
             w.write("Cast", value, output.full_name, to=kind)
 
 
-def _convert_encoder(scope, operator, container):
+def _convert_encoder(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of the encoder."""
     w, names = Writer(scope, container), [value.full_name for value in operator.inputs]
     features = encoding.encode(w, operator.raw_operator.encoder.columns_, names)
     w.write("Identity", features, operator.outputs[0].full_name)
 
 
-def _joined(w, inputs):
+def _joined(w: Writer, inputs: Any) -> str:
     """All features side by side; skl2onnx may hold them in several inputs."""
     names = [value.full_name for value in inputs]
     return names[0] if len(names) == 1 else w.add("Concat", *names, axis=1)
 
 
-def _same_kind(label, classes):
+def _same_kind(label: Any, classes: Array) -> bool:
     """Whether `predict` gives the label in an array of the classes' type."""
     return label is not None and np.asarray(label).dtype.kind == classes.dtype.kind

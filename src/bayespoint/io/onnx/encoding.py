@@ -1,11 +1,15 @@
 """A `TableEncoder` as nodes of a graph: one input for each column of the table."""
 
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.encoder.columns import FARTHEST, Number
+from bayespoint.io.onnx.writer import Writer
 
 # Names of outputs: a column with such a name is the input "column_<name>".
 TAKEN = ("label", "probabilities", "decision", "rejected")
@@ -14,12 +18,12 @@ TAKEN = ("label", "probabilities", "decision", "rejected")
 class Encoded(BaseEstimator):
     """An encoder and the classifier of what it makes, in one object that skl2onnx can take."""
 
-    def __init__(self, encoder, classifier):
+    def __init__(self, encoder: TableEncoder, classifier: Any) -> None:
         self.encoder = encoder
         self.classifier = classifier
 
 
-def initial_types(encoder, n_features):
+def initial_types(encoder: TableEncoder, n_features: int) -> list[tuple[str, Any]]:
     """Inputs of the graph: float32 or text of shape (n, 1), named after the columns.
 
     skl2onnx makes identifiers of the names, as the standard asks for.
@@ -39,7 +43,7 @@ def initial_types(encoder, n_features):
     return types
 
 
-def parse(scope, model, inputs, custom_parsers=None):
+def parse(scope: Any, model: Encoded, inputs: Any, custom_parsers: Any = None) -> Any:
     """Declare the encoder's operator, then the classifier behind it."""
     from skl2onnx._parse import _get_sklearn_operator_name, _parse_sklearn
     from skl2onnx.common.data_types import DoubleTensorType
@@ -52,14 +56,14 @@ def parse(scope, model, inputs, custom_parsers=None):
     )
 
 
-def set_types(operator):
+def set_types(operator: Any) -> None:
     """Set the shape of the encoded features."""
     n = operator.inputs[0].get_first_dimension()
     n_features = len(operator.raw_operator.encoder.feature_names_)
     operator.outputs[0].type.shape = [n, n_features]
 
 
-def encode(w, columns, names):
+def encode(w: Writer, columns: Sequence[Any], names: Sequence[str]) -> str:
     """Add the nodes that make features, (n, n_features), of columns, (n, 1) each."""
     parts = []
     pairs = zip(columns, names, strict=True)
@@ -72,7 +76,7 @@ def encode(w, columns, names):
     return w.add("Concat", *parts, axis=1)
 
 
-def _standardised(w, columns, names):
+def _standardised(w: Writer, columns: Sequence[Any], names: Sequence[str]) -> str:
     median, mean, scale = (np.array([column[i] for column in columns]) for i in (1, 2, 3))
     values = w.cast(w.add("Concat", *names, axis=1), "DOUBLE")
     values = w.add("Where", w.add("IsNaN", values), median, values)
@@ -80,7 +84,7 @@ def _standardised(w, columns, names):
     return w.add("Max", w.add("Min", values, FARTHEST), -FARTHEST)
 
 
-def _one_hot(w, column, name):
+def _one_hot(w: Writer, column: Any, name: str) -> str:
     """Give 1 to the value that is there; all 0 for other values, as for missing ones."""
     found = w.add(
         "OneHotEncoder", name, op_domain="ai.onnx.ml", op_version=1, zeros=1,

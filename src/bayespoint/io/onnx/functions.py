@@ -9,9 +9,14 @@ where they are large); relative errors of Student's tails, down to 1e-300, are b
 degree of freedom and 1e-10 for 2 to 20,000.
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import erfcx, stdtr
+
+from bayespoint._support.types import Array
+from bayespoint.io.onnx.writer import Writer
 
 SCALE = 3.0
 DEGREE = 16
@@ -28,23 +33,23 @@ _QUANTILE_BELOW = (1.0, 1.432788, 0.189269, 0.001308)
 _NEWTON_STEPS = 2
 
 
-def log_tail(w, z):
+def log_tail(w: Writer, z: str) -> str:
     """Logarithm of the normal probability beyond z >= 0."""
     return w.add("Sub", _log_mills(w, z), _half_square(w, z))
 
 
-def log_ndtr(w, z):
+def log_ndtr(w: Writer, z: str) -> str:
     """Logarithm of the normal distribution function."""
     tail = log_tail(w, w.add("Abs", z))
     return w.add("Where", w.add("Greater", z, 0.0), log_complement(w, tail), tail)
 
 
-def log_complement(w, log_p):
+def log_complement(w: Writer, log_p: str) -> str:
     """log(1 - p)."""
     return w.add("Log", w.add("Sub", 1.0, w.add("Exp", log_p)))
 
 
-def tail_quantile(w, target):
+def tail_quantile(w: Writer, target: str) -> str:
     """Find z >= 0 whose `log_tail` is ``target`` <= log(1/2)."""
     t = w.add("Sqrt", w.add("Mul", target, -2.0))
     start = w.add("Div", _horner(w, t, _QUANTILE_ABOVE), _horner(w, t, _QUANTILE_BELOW))
@@ -57,7 +62,7 @@ def tail_quantile(w, target):
     return z
 
 
-def log_student_tail(w, u, df):
+def log_student_tail(w: Writer, u: str, df: float) -> str:
     """Logarithm of Student's probability beyond sqrt(df) u, u >= 0."""
     u = w.add("Min", u, FARTHEST)
     above = w.add("Add", w.add("Mul", u, u), 1.0)
@@ -69,44 +74,44 @@ def log_student_tail(w, u, df):
     return w.add("Add", power, _times_polynomial(w, q, low, coef))
 
 
-def _half_square(w, z):
+def _half_square(w: Writer, z: str) -> str:
     return w.add("Mul", w.add("Mul", z, z), 0.5)
 
 
-def _log_mills(w, z):
+def _log_mills(w: Writer, z: str) -> str:
     """Logarithm of the normal probability beyond z, times exp(z²/2)."""
     return _times_polynomial(w, _mapped(w, z), 0.0, normal_fit())
 
 
-def _mapped(w, z):
+def _mapped(w: Writer, z: str) -> str:
     return w.add("Reciprocal", w.add("Add", w.add("Div", z, SCALE), 1.0))
 
 
-def _times_polynomial(w, q, low, coef):
+def _times_polynomial(w: Writer, q: str, low: float, coef: Array) -> str:
     """Log q + polynomial(x), x running from -1 to 1 as q does from ``low`` to 1."""
     x = w.add("Sub", w.add("Mul", w.add("Sub", q, low), 2 / (1 - low)), 1.0)
     return w.add("Add", w.add("Log", q), _horner(w, x, coef))
 
 
-def _horner(w, x, coef):
+def _horner(w: Writer, x: str, coef: Sequence[float] | Array) -> str:
     value = w.add("Mul", x, float(coef[-1]))
     for c in coef[-2:0:-1]:
         value = w.add("Mul", w.add("Add", value, float(c)), x)
     return w.add("Add", value, float(coef[0]))
 
 
-def normal_fit():
+def normal_fit() -> Array:
     """Coefficients for normal tails."""
     return _fit(lambda q: np.log(0.5 * erfcx(SCALE * (1 / q - 1) / np.sqrt(2)) / q), 0.0)
 
 
-def student_fit(df):
+def student_fit(df: float) -> tuple[float, Array]:
     """Smallest q, and coefficients for Student's tails."""
     with np.errstate(over="ignore"):
         farthest = min(float(np.sqrt(np.expm1(-2 * _LEAST_LOG_TAIL / df))), FARTHEST)
     largest = np.sqrt(df) * farthest / np.hypot(1.0, farthest)
 
-    def remainder(q):
+    def remainder(q: Array) -> Array:
         share = np.minimum(SCALE * (1 / q - 1) / np.sqrt(df), 1.0)  # the sine
         cosine = np.sqrt((1 - share) * (1 + share))
         u = np.minimum(share / np.maximum(cosine, 1 / FARTHEST), farthest)
@@ -116,7 +121,7 @@ def student_fit(df):
     return low, _fit(remainder, low)
 
 
-def _fit(function, low):
+def _fit(function: Callable[[Array], Array], low: float) -> Array:
     """Coefficients of powers of x in [-1, 1] that give a function of q in [low, 1].
 
     Exact at q = 1, that is z = 0, so that votes of nearly one half come out on their side of it.

@@ -26,7 +26,8 @@ class Machines:
         scale = np.ones(len(points.length)) if points.scale is None else points.scale
         self._scale = scale.astype(np.float64)
         self._points: Any = None
-        self._row_scale = None
+        self._row_scale: str | None = None
+        self._values: str | None = None  # of the kernel, where weights are not enough
         self._X = X
         if support.columns is not None and support.diagonal is not None:
             self._values = w.add("Gather", X, support.columns.astype(np.int64), axis=1)

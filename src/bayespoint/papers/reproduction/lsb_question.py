@@ -141,7 +141,7 @@ def measure_set(problem: Problem, seeds: list[int]) -> Data:
             for f in FUNCTIONS
         }  # fmt: skip
         result[name] = summary(posterior, found, posterior.bayes_point(), problem) | ranks
-        cosine = posterior.bayes_point() @ space.outputs(centre)
+        cosine = float(posterior.bayes_point() @ space.outputs(centre))
         result[name]["off"] = np.degrees(np.arccos(min(cosine, 1.0)))
         result[name]["off_error"] = np.degrees(
             np.hypot(posterior.bayes_point_error(), centre_error)
