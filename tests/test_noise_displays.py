@@ -410,7 +410,7 @@ def test_the_image_is_the_log_posterior(rates):
     display = LogPosteriorDisplay.from_space(space, label_noise=rates, resolution=20)
     assert display.image_.get_array().shape == (20, 40)
     assert display.image_.get_extent() == pytest.approx([-180, 180, -90, 90])
-    factor = factorise(space.rows, 0.0, space.rows.threads)
+    factor = space.rows.factorise(0.0, space.rows.threads)
     vectors = [on_sphere(a, b) for b in display.latitude for a in display.longitude]
     wrong = space.margins(factor.coefficients(np.array(vectors))) < 0
     with np.errstate(divide="ignore"):
