@@ -87,6 +87,16 @@ def check_seed(random_state: Any) -> None:
         ) from error
 
 
+def check_run(
+    *, max_time: Any = None, n_jobs: Any = None, random_state: Any = None, verbose: Any = 0
+) -> None:
+    """Check the arguments that all long work takes."""
+    check_time(max_time)
+    check_jobs(n_jobs)
+    check_seed(random_state)
+    check_verbose(verbose)
+
+
 def entropy_of(random_state: Seed) -> int:
     """Integer that seeds all draws of a fit, from what scikit-learn takes as random_state."""
     if isinstance(random_state, int | np.integer):

@@ -8,12 +8,9 @@ import numpy as np
 
 from bayespoint._support.checks import (
     check_choice,
-    check_jobs,
     check_number,
     check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
+    check_run,
     is_number,
 )
 from bayespoint._support.devices import DEVICES
@@ -125,12 +122,9 @@ def check_parameters(params: Mapping[str, Any]) -> None:
     for name in ("normalize_kernel", "warm_start"):
         if not isinstance(params[name], bool | np.bool_):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
-    check_verbose(params["verbose"])
-    check_jobs(params["n_jobs"])
-    check_time(params["max_time"])
+    check_run(**{name: params[name] for name in ("max_time", "n_jobs", "random_state", "verbose")})
     check_positive_integer("n_draws", params["n_draws"])
     _check_label_noise(params["label_noise"], params["inference"])
-    check_seed(params["random_state"])
 
 
 def by_evidence(value: Any) -> bool:

@@ -11,12 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import (
     check_choice,
-    check_jobs,
     check_label_noise,
     check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
+    check_run,
     entropy_of,
     warn,
 )
@@ -201,10 +198,7 @@ def _check_arguments(
     check_positive_integer("n_runs", n_runs)
     if n_runs < 2:
         raise ValueError("n_runs must be at least 2, or there is no standard error; got 1.")
-    check_time(max_time)
-    check_jobs(n_jobs)
-    check_seed(random_state)
-    check_verbose(verbose)
+    check_run(max_time=max_time, n_jobs=n_jobs, random_state=random_state, verbose=verbose)
 
 
 def _by_tilting(

@@ -9,12 +9,9 @@ from joblib import effective_n_jobs
 
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import (
-    check_jobs,
     check_label_noise,
     check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
+    check_run,
     entropy_of,
 )
 from bayespoint._support.threads import open_threads
@@ -47,10 +44,7 @@ def sampling(
     """
     check_space(space)
     check_positive_integer("n_draws", n_draws)
-    check_time(max_time)
-    check_verbose(verbose)
-    check_jobs(n_jobs)
-    check_seed(random_state)
+    check_run(max_time=max_time, n_jobs=n_jobs, random_state=random_state, verbose=verbose)
     noise = check_label_noise(label_noise, len(space))
     budget = Budget(max_time, name if verbose else None)
     threads_of = open_threads(effective_n_jobs(n_jobs))

@@ -12,9 +12,7 @@ from bayespoint._support.checks import (
     check_choice,
     check_number,
     check_positive_integer,
-    check_seed,
-    check_time,
-    check_verbose,
+    check_run,
     entropy_of,
     warn,
 )
@@ -53,9 +51,7 @@ class FlightSettings:
         check_number("tau_max", self.tau_max, above=0)
         check_number("bias", self.bias, least=0)
         check_choice("directions", self.directions, DIRECTIONS)
-        check_time(self.max_time)
-        check_seed(self.random_state)
-        check_verbose(self.verbose)
+        check_run(max_time=self.max_time, random_state=self.random_state, verbose=self.verbose)
 
     def start_in(self, space: VersionSpace, entropy: int) -> Array:
         """Coefficients of the start: those given, or what a perceptron finds."""
