@@ -22,15 +22,16 @@ MNIST comes from the folder named in BAYESPOINT_DATA. All but weights need a CUD
 import argparse
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from bayespoint import BayesPointClassifier, VersionSpace, inference
 from bayespoint._support import diagnostics
-from bayespoint.gpu.inputs import DeviceData
-from bayespoint.gpu.placing import fit_layout, rows_of
-from bayespoint.gpu.rows import exact_products, prepare, values
+from bayespoint.gpu.inputs import DeviceInputs
+from bayespoint.gpu.kernels import exact_products, values
+from bayespoint.inference.engines import engines_of
 from bayespoint.papers import datasets
 from bayespoint.space.kernels import Kernel
 
@@ -116,14 +117,25 @@ def ceilings(data):
     for name, rate in rates().items():
         print(f"products in {name}: {rate / 1e12:.0f} TFLOP/s")
     X = torch.from_numpy(data["published"][0][::10]).to(GPU)
-    kernel = fit_layout(Kernel("linear", bias=0.0, normalize=False), DeviceData(X, GPU))
-    points = prepare(kernel, X)
+    inputs = DeviceInputs(X, GPU)
+    kernel = inputs.fit_layout(Kernel("linear", bias=0.0, normalize=False))
+    points = inputs.points(kernel)
     exact, length = X.double() @ X.double().T, X.double().norm(dim=1)
     with exact_products():
         plain = X @ X.T
     for name, found in (("float32", plain), ("ours", values(kernel, points, points))):
         off = (found - exact).abs() / (length * length[:, None])
         print(f"  largest error of products of digits, {name}: {float(off.max()):.1e} |x| |x'|")
+
+
+def kernel_of(clf):
+    return clf.predictor_.support.kernel
+
+
+def rows_of(clf, X, kernel=None):
+    """Rows of the distinct training points, as a fit makes them."""
+    distinct = DeviceInputs(X, GPU).take(clf.trained_.row)
+    return distinct.rows(kernel_of(clf) if kernel is None else kernel, 0, None)
 
 
 def end_to_end(data, settings, n_draws, seed):
@@ -153,13 +165,12 @@ def mnist_part(data):
 
 def training_errors(clf, X, y):
     """Points on the wrong side of single draws, kernel values and sums in float64."""
-    clf64 = clf._kernel()
-    clf64.layout_ = None if clf64.layout_ is None else "dense, double"
-    distinct = DeviceData(X.astype(np.float64), GPU).take(clf._points_row_)
-    rows = rows_of(clf64, distinct, GPU)
+    kernel = kernel_of(clf)
+    double = replace(kernel, layout=None if kernel.layout is None else "dense, double")
+    rows = rows_of(clf, X.astype(np.float64), double)
     bad = 0
-    label = y[clf._points_row_]
-    for machine, coef in enumerate(clf._draws_["coef"]):
+    label = y[clf.trained_.row]
+    for machine, coef in enumerate(clf.draws_.coef):
         outputs = rows.products(torch.from_numpy(coef.toarray()).to(GPU)).cpu().numpy()
         bad += int(np.sum(np.where(label == machine, 1, -1) * outputs <= 0))
     return bad
@@ -177,12 +188,11 @@ def phases(data):
     m, d = X.shape
     clf, *_ = end_to_end(data["published"], PUBLISHED, 10, 0)
     start = time.perf_counter()
-    placed = DeviceData(X, GPU)
+    inputs = DeviceInputs(X, GPU)
     torch.cuda.synchronize()
     upload = time.perf_counter() - start
-    placed = placed.take(clf._points_row_)
-    kernel = fit_layout(clf._kernel(), placed)
-    rows = rows_of(kernel, placed, GPU)
+    inputs = inputs.take(clf.trained_.row)
+    rows = inputs.rows(inputs.fit_layout(kernel_of(clf)), 0, None)
     gram = seconds_of(rows._compute_all, 3)
     rows.n_computed = m
     rate, band = rates(), bandwidth()
@@ -206,12 +216,12 @@ def phases(data):
 def perceptron_pass(rows, clf, y, n_draws, band, cache):
     from bayespoint.inference.perceptron.runs import TIE_ULPS, permutations
 
-    m, label = len(rows), y[clf._points_row_]
+    m, label = len(rows), y[clf.trained_.row]
     targets = np.where(label == np.arange(N_CLASSES)[:, None], 1, -1).astype(np.int8)
     orders = [permutations(m, 0)(k) for k in range(n_draws)]
     slack = TIE_ULPS * np.finfo(np.float32).eps * rows.diagonal
     for _ in range(2):
-        wave = rows.make_wave(rows, targets, np.zeros(m), slack, orders)
+        wave = engines_of(rows).wave(rows, targets, np.zeros(m), slack, orders)
         torch.cuda.synchronize()
         start = time.perf_counter()
         while np.any(wave._wanted >= 0):
@@ -274,10 +284,10 @@ def billiard_part(data):
 
 
 def margins(clf, X, y):
-    rows = rows_of(clf._kernel(), DeviceData(X, GPU).take(clf._points_row_), GPU)
+    rows = rows_of(clf, X)
     rows.ensure(())
-    label, least = y[clf._points_row_], np.inf
-    for machine, coef in enumerate(clf._draws_["coef"]):
+    label, least = y[clf.trained_.row], np.inf
+    for machine, coef in enumerate(clf.draws_.coef):
         coef = torch.from_numpy(coef).to(GPU)
         ridge = torch.from_numpy(clf.softness_ * rows.diagonal).to(GPU)
         outputs = rows.products(coef) + coef * ridge
@@ -288,15 +298,15 @@ def margins(clf, X, y):
 
 def error_counts(clf, X, y):
     """Training errors of each draw, (n_chains, n_draws) for each machine."""
-    rows = rows_of(clf._kernel(), DeviceData(X, GPU).take(clf._points_row_), GPU)
+    rows = rows_of(clf, X)
     rows.ensure(())
-    label, ridge = y[clf._points_row_], torch.from_numpy(clf.softness_ * rows.diagonal).to(GPU)
+    label, ridge = y[clf.trained_.row], torch.from_numpy(clf.softness_ * rows.diagonal).to(GPU)
     counts = []
-    for machine, coef in enumerate(clf._draws_["coef"]):
+    for machine, coef in enumerate(clf.draws_.coef):
         coef = torch.from_numpy(coef).to(GPU)
         target = torch.from_numpy(np.where(label == machine, 1.0, -1.0)).to(GPU)
         wrong = (target * (rows.products(coef) + coef * ridge) < 0).sum(dim=1)
-        counts.append(wrong.cpu().numpy().reshape(clf._draws_["n_chains"], -1))
+        counts.append(wrong.cpu().numpy().reshape(clf.draws_.n_chains, -1))
     return counts
 
 

@@ -13,7 +13,10 @@ torch.set_num_threads(1)  # small matrices, and a process on every core
 
 from bayespoint import VersionSpace, inference
 from bayespoint._support import devices
+from bayespoint._support.threads import Threads
 from bayespoint.inference import engines
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.rows import GramRows
 
 CPU = torch.device("cpu")
 
@@ -42,6 +45,27 @@ def test_perceptrons_are_those_of_the_cpu(space):
     assert_array_equal(ours.info["violated"], 0)
     other = inference.sample_perceptron(space, 20, random_state=1, device="cuda")
     assert not np.allclose(ours.coef.toarray(), other.coef.toarray(), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_rows", [60, 30], ids=["room for all", "for some"])
+def test_rows_that_are_computed_when_asked_for(n_rows, monkeypatch):
+    """Some of them are there, in another order; the others are not yet."""
+    monkeypatch.setattr("bayespoint.space.rows.BLOCK_ROWS", 30)
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    kernel = Kernel("rbf", gamma=0.1).fit_layout(X)
+    rows = GramRows(kernel, kernel.prepare(X), cache_bytes=n_rows * 60 * 8, threads=Threads(1))
+    rows.store.fill(np.nan)
+    rows.ensure(np.array([7, 3]))
+    space = VersionSpace(rows, np.sign(X[:, 0] + 0.3), softness=0.05)
+    if n_rows < 60:
+        with pytest.raises(ValueError, match="all rows of the Gram matrix are needed at once"):
+            inference.sample_perceptron(space, 5, random_state=0, device="cuda")
+        return
+    ours, theirs = (
+        inference.sample_perceptron(space, 5, random_state=0, device=device)
+        for device in ("cuda", "cpu")
+    )
+    assert_allclose(ours.coef.toarray(), theirs.coef.toarray(), atol=1e-9)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

@@ -6,6 +6,7 @@ The Triton kernels are compared with these references on a GPU: `tests/cuda`.
 # ruff: noqa: E402
 
 import warnings
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -334,6 +335,43 @@ def test_what_is_no_number_is_found(value):
     assert DeviceInputs(np.full((5, 3), 1e308), CPU).finite()  # though the sum is not
     X[3, 1] = value
     assert not DeviceInputs(X, CPU).finite()
+
+
+def test_memory_kept_for_all_rows_is_there_until_they_are_made(monkeypatch):
+    """Rows of a sample, such as settings are chosen by, are made beside it."""
+    monkeypatch.setattr(gpu_inputs, "_room_for_rows", lambda X, _: torch.empty(len(X), len(X)))
+    X, _ = make_points(60)
+    kernel = Kernel("rbf").fit_layout(X)
+    given = DeviceInputs(X, CPU)
+    room = weakref.ref(given._room)
+    distinct = given.take(np.arange(59))  # one was a copy
+    del given
+    distinct.take(np.arange(20)).rows(kernel, PLENTY, Threads(1))
+    assert room() is not None
+    distinct.rows(kernel, PLENTY, Threads(1))
+    assert room() is None
+
+
+def test_support_vectors_are_copied_once():
+    X, _ = make_points(60)
+    inputs, used = DeviceInputs(torch.from_numpy(X), CPU), np.arange(0, 60, 7)
+    kernel = inputs.fit_layout(Kernel("rbf"))
+    rows, others = inputs.rows(kernel, PLENTY, Threads(1)), np.arange(1, 60, 7)
+    support = inputs.support(kernel, rows, used)
+    vectors = inputs.support_vectors(used)
+    assert inputs.support_vectors(used) is vectors
+    assert_array_equal(vectors, X[used])
+    assert_array_equal(inputs.support_vectors(others), X[others])
+    assert_array_equal(support.X, X[used] - kernel.center)
+    assert_allclose(support.squared_norm, kernel.prepare(X[used]).squared_norm, rtol=1e-12)
+    # On the device they are those of the rows, not copies of what is on the host.
+    placed = gpu_inputs.support_on_device(support, CPU)
+    assert_array_equal(placed.X.numpy(), support.X)
+    assert placed.X.data_ptr() != support.X.ctypes.data
+    assert gpu_inputs.support_on_device(support, CPU) is placed
+    key = id(support.X)
+    del support
+    assert key not in gpu_inputs._PLACED
 
 
 # ---------------------------------------------------------------------- the factor

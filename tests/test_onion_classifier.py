@@ -175,9 +175,8 @@ def test_a_wrong_argument_is_one_error_that_names_it(name, value, message):
 
 
 def test_data_that_no_shell_fits_are_an_error_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(
-        "bayespoint.inference.onion.exact.MAX_ROUNDS", 400
-    )  # more find nothing either
+    # More find nothing either.
+    monkeypatch.setattr("bayespoint.inference.onion.exact.MAX_ROUNDS", 400)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 1)), rng.integers(2, size=80)
     clf = OnionClassifier("linear", softness=0.0, depth=1, n_draws=100, random_state=0)

@@ -71,7 +71,10 @@ def problem(
 
 
 def search_of(kind, where, names, **options):
-    return kind(*where.given, names, where.scale, None, **options)
+    search = kind(*where.given, names, where.scale, None)
+    for name, value in options.items():
+        setattr(search, name, value)
+    return search
 
 
 def classifier(**settings):

@@ -142,6 +142,10 @@ def next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
     wall, cotangent
     """
     bits = cotangents.view(np.int64)
+    if P.size <= CHUNK:  # to cut out a part takes as long as ten walls
+        _cotangents(P, Q, row, to_p, to_q, cos, sin, side, cotangents)
+        first = _first_equal(bits, P.size, _ordered(_highest(bits, P.size)))
+        return first, cotangents[first]
     best, wall, cotangent = _LEAST, 0, -NOW
     for start in range(0, P.size, CHUNK):
         stop = min(start + CHUNK, P.size)
