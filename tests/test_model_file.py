@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
+from bayespoint.inference import engines
 from bayespoint.io import model_file
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import ModelFileError, files, layout
@@ -177,6 +178,19 @@ def test_float32_points_taken_to_double(tmp_path):
     clf = fitted(X, y)
     assert clf.predictor_.support.kernel.layout.endswith("double")
     assert_same(clf, saved_and_loaded(clf, tmp_path / "m.bpm"))
+
+
+@pytest.mark.parametrize("method", ["perceptron", "billiard"])
+def test_fitted_on_a_gpu(method, tmp_path, monkeypatch):
+    """The CPU stands in for it."""
+    cpu = pytest.importorskip("torch").device("cpu")
+    monkeypatch.setattr(engines, "torch_device", lambda device: None if device == "cpu" else cpu)
+    X, y = data()
+    clf = fitted(X.astype(np.float32), y, inference=method, device="cuda")
+    again = saved_and_loaded(clf, tmp_path / "m.bpm")
+    assert again.device_ == "cuda"
+    assert_same(clf, again)
+    assert_same_answers(clf, again, X)
 
 
 @pytest.mark.parametrize("method", ["perceptron", "ep"])

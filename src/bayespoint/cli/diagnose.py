@@ -28,6 +28,7 @@ from bayespoint.cli.output import (
     shown_path,
 )
 from bayespoint.cli.verdicts import BAD, FINE, WATCH, verdicts_on
+from bayespoint.inference.methods import METHODS
 from bayespoint.io.model_file.files import replacing
 from bayespoint.io.tables import counted, printable
 
@@ -43,8 +44,6 @@ SHOWN_MACHINES = 8
 # Machines listed on the terminal, and characters of a class.
 LISTED_MACHINES, SHOWN_NAME = 20, 24
 SUFFIXES = (".png", ".pdf", ".svg")
-# Methods whose draws are independent of each other: R-hat and ESS say nothing about them.
-INDEPENDENT = ("ep", "perceptron")
 
 
 def run_diagnose(model_path: Path, printing: Printing, plots: Path | None = None) -> None:
@@ -193,7 +192,9 @@ def draw_traces(classifier: Classifier, path: Path, output: Output) -> None:
     height = inches(max(2, posteriors[0].n_chains)) + 0.3
     figure = Figure(figsize=(12, height * len(machines)), layout="constrained")
     axes = figure.subplots(len(machines), 2, squeeze=False)
-    independent = facts_of(base)["inference"] in INDEPENDENT
+    # R-hat and ESS say nothing about draws that are independent of each other.
+    method = METHODS.get(facts_of(base)["inference"])
+    independent = method is not None and method.independent
     for row, machine, draws in zip(axes, machines, posteriors, strict=True):
         summary = _least_sure(draws) if independent else None
         PosteriorDisplay.from_posterior(draws, kind="trace", summary=summary, ax=row)

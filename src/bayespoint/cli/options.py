@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import MAX_CATEGORIES, MOST_CATEGORIES
 from bayespoint.io.tables import FORMATS
 
@@ -41,14 +42,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 # ---------------------------------------------------------------------- together
 
 
-class Inference(StrEnum):
-    """Values of --inference."""
-
-    auto = "auto"
-    ep = "ep"
-    billiard = "billiard"
-    perceptron = "perceptron"
-    gibbs = "gibbs"
+# Values of --inference; typer reads the members, which mypy cannot see.
+Inference: Any = StrEnum("Inference", ["auto", *METHODS])
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,12 @@ from bayespoint.cli.output import (
     shown_path,
 )
 from bayespoint.cli.settings import FOLDS, check_folds, make_classifier
+from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import save
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import and_more
 
-METHOD_NAMES = {
-    "ep": "expectation propagation",
-    "billiard": "billiard",
-    "perceptron": "perceptrons",
-    "gibbs": "Gibbs sampler",
-}
 # Classes listed with their counts.
 SHOWN_CLASSES = 12
 
@@ -139,7 +134,7 @@ def _say_trained(
 ) -> None:
     facts = facts_of(classifier)
     output.say(
-        f"Trained in {about['seconds']:.1f} s by {METHOD_NAMES[facts['inference']]} "
+        f"Trained in {about['seconds']:.1f} s by {METHODS[facts['inference']].title} "
         f"({facts['reason']}): gamma {facts['gamma']:.4g}, softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )

@@ -299,7 +299,8 @@ class BayesPointClassifier(KernelClassifier):
             budget.catching_interrupts(),
             open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
         ):
-            if held is not None and settings.inference != "ep":
+            method = METHODS[settings.inference]
+            if held is not None and not method.closed_form:
                 settings = self._settings_as_before(settings)
             else:
                 settings = settle(
@@ -314,7 +315,6 @@ class BayesPointClassifier(KernelClassifier):
             data.check_origin(problem.rows.diagonal)
             if settings.softness == 0:
                 data.check_consistent(settings.class_noise)
-            method = METHODS[settings.inference]
             plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads)
             work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
             with link_beside(place, work, wanted=settings.decision == "bayes_point") as link:
@@ -363,7 +363,7 @@ class BayesPointClassifier(KernelClassifier):
             return None, Trained(data.n_samples, data.distinct.row, entropy, drawn_with)
         before = self.trained_.drawn_with
         changed = [name for name in drawn_with if drawn_with[name] != before[name]]
-        if settings.inference == "ep":  # sites of other settings are a start, too
+        if METHODS[settings.inference].closed_form:  # sites of other settings are a start, too
             changed = [name for name in changed if name in ("inference", SAME_DATA)]
         if changed:
             raise ValueError(

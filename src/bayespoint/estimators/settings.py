@@ -104,7 +104,7 @@ def choose_method(parameters: Parameters, data: TrainingData, place: Any) -> Set
         decision = METHODS[inference].decision
         if parameters.inference == "auto" and inference == "ep":
             decision = "calibrated"
-    if decision == "calibrated" and inference != "ep":
+    if decision == "calibrated" and not METHODS[inference].closed_form:
         raise ValueError(
             f"decision='calibrated' needs the leave-one-out outputs of inference='ep'; got "
             f"inference={inference!r} ({reason}). Use decision='vote' or 'bayes_point'."
@@ -310,6 +310,8 @@ class _Trials:
         with self._plan.budget.silent():
             method = METHODS[settings.inference]
             known, outputs = out_of_fold(method, problem, self._label, self._plan)
+        if not len(known):  # no fold has a draw: as bad as can be
+            return 1.0, np.inf
         truth, copies = self._label[known], self._weight[known]
         proba = link(outputs, fit_link(outputs, truth, copies))
         right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)

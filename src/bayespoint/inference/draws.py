@@ -1,8 +1,9 @@
 """What any inference method returns: draws of all machines, or Gaussians in closed form."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.problem import Problem
-from bayespoint.space.posterior import unit_centre
+from bayespoint.space.posterior import dense, unit_centre
 
 # Draws of each machine for held-out outputs, at most.
 HELD_OUT_DRAWS = 10
@@ -61,13 +62,13 @@ class Draws:
     factor: Any = None
 
     @classmethod
-    def from_coef(cls, problem: Problem, coef: list[Array], **more: Any) -> "Draws":
-        """Return independent draws, each (n_draws, n_points), with what follows from them.
+    def from_coef(cls, problem: Problem, coef: list[Matrix], **more: Any) -> "Draws":
+        """Return independent draws of each machine, (n_draws, n_points), and what follows from them.
 
         They are brought to unit length in the softened metric; ``more`` are other fields.
         """
         units, centres, errors, norms = [], [], [], []
-        for draws in coef:
+        for draws in map(dense, coef):
             outputs = problem.outputs(draws)
             length = np.sqrt(np.sum(draws * outputs, axis=1))[:, None]
             units.append(draws / length)
@@ -116,7 +117,9 @@ class Plan:
     tol : float
         Monte-Carlo error of the Bayes points, an angle, that is small enough.
     entropy : int or sequence of int
-        Seed.
+        Seed, for ``SeedSequence(entropy, spawn_key=...)``. Keys in use: (k,) the k-th perceptron, (0, ...)
+        points that settings and link are chosen with, (1, ...) folds, (2, ...) flights and
+        committees, (3, ...) and (4, ...) starts, (5, ...) and (6, ...) the onion.
     budget : Budget
     threads : Threads
     """
@@ -128,43 +131,72 @@ class Plan:
     threads: Threads
 
 
-class Method(Protocol):
+class Method(ABC):
     """Inference for all machines of a problem at once, one class a value of ``inference=``.
 
     Attributes
     ----------
     name : str
         The value of ``inference=``.
+    title : str
+        What messages call it.
+    resume : type
+        Dataclass in `Draws.resume`.
     decision : str
         How classifiers decide by default.
     takes_noise : bool
         Whether it takes label noise into account.
     from_posterior : bool
-        Whether draws are those of the posterior, so that votes tell which labels are wrong.
+        Whether draws are those of the posterior: votes tell which labels are wrong, and settings
+        are chosen by expectation propagation. Otherwise settings are chosen by `held_out`.
+    closed_form : bool
+        Whether it gives a `Gaussian`; a warm start may then have other settings.
+    independent : bool
+        Whether draws are independent of each other, so that R-hat and ESS tell nothing.
     on_gpu : bool
         Whether it runs on a GPU.
     matrices_on_host : bool
-        Whether it keeps matrices in the memory of the host even there.
+        Whether it keeps m × m matrices in the memory of the host even there.
     light_held_out : bool
-        Whether held-out outputs can be found beside the draws, where the host has time.
+        Whether `held_out` may run in another thread beside `infer`, where the host has time.
     """
 
     name: str
-    decision: str
-    takes_noise: bool
-    from_posterior: bool
-    on_gpu: bool
-    matrices_on_host: bool
-    light_held_out: bool
+    title: str
+    resume: type = type(None)
+    decision = "bayes_point"
+    takes_noise = False
+    from_posterior = False
+    closed_form = False
+    independent = True
+    on_gpu = False
+    matrices_on_host = False
+    light_held_out = False
 
-    def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:
+    def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:  # noqa: ARG002
         """Memory for matrices over all points, where ``n_voting`` machines vote."""
+        return 0
 
+    @abstractmethod
     def infer(self, problem: Problem, plan: Plan, held: Draws | None) -> Draws | Gaussian:
-        """Draw, adding to the draws of an earlier fit."""
+        """Draw until there are ``plan.n_draws``, adding to those of an earlier fit."""
 
+    @abstractmethod
     def held_out(self, problem: Problem, folds: dict[int, Array], plan: Plan) -> dict[int, Array]:
-        """Outputs at all points of machines trained on the points of each fold.
+        """Outputs at *all* points of machines trained on some of them.
 
-        By the number of the fold; none for one that has no draw.
+        Parameters
+        ----------
+        problem : Problem
+        folds : dict of int to ndarray
+            Points to *train on*, by the number of the fold that is left out.
+        plan : Plan
+            With the draws that are asked for, at most.
+
+        Returns
+        -------
+        dict of int to ndarray of shape (n_machines, n_points)
+            Outputs of the unit Bayes points, by fold; none for a fold that has no draw. What
+            softness adds to outputs at training points does not matter: only those at points that
+            were left out are looked at.
         """

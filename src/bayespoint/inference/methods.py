@@ -5,6 +5,6 @@ from bayespoint.inference.draws import Method
 from bayespoint.inference.ep.method import Propagation
 from bayespoint.inference.perceptron.method import Perceptrons
 
-METHODS: dict[str, Method] = {
-    method.name: method for method in (Perceptrons(), Billiards(), Gibbs(), Propagation())
-}
+_ALL: tuple[Method, ...] = (Perceptrons(), Billiards(), Gibbs(), Propagation())
+
+METHODS = {method.name: method for method in _ALL}

@@ -17,7 +17,7 @@ from bayespoint.inference.billiard.chains import (
 )
 from bayespoint.inference.billiard.flights import Flights
 from bayespoint.inference.billiard.walkers import Walkers
-from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.draws import Draws, Method, Plan
 from bayespoint.inference.engines import CHAINS, engines_of
 from bayespoint.inference.problem import Problem
 from bayespoint.space.posterior import training_errors, unit_centre
@@ -38,13 +38,14 @@ class BallPaths:
     last: Array  # (n_balls, n_points), coefficients of the last positions
 
 
-class Billiards:
-    """The exact billiard: draws of the posterior of clean or noisy labels. See `draws.Method`."""
+class Billiards(Method):
+    """The exact billiard: draws of the posterior of clean or noisy labels."""
 
     name = title = "billiard"
+    resume = BallPaths
     decision = "vote"
     takes_noise = from_posterior = on_gpu = True
-    matrices_on_host = light_held_out = False
+    independent = False
     kind: Any = Balls
 
     def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:  # noqa: ARG002

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.inference.draws import Draws, Gaussian, Plan
+from bayespoint.inference.draws import Draws, Gaussian, Method, Plan
 from bayespoint.inference.engines import engines_of
 from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
 from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
@@ -59,13 +59,13 @@ def propagate_machines(
     return found
 
 
-class Propagation:
-    """Expectation propagation: Gaussians in closed form, and draws of them. See `draws.Method`."""
+class Propagation(Method):
+    """Expectation propagation: Gaussians in closed form, and draws of them."""
 
-    name = "ep"
+    name, title = "ep", "expectation propagation"
+    resume = HeldSites
     decision = "vote"
-    takes_noise = from_posterior = on_gpu = matrices_on_host = True
-    light_held_out = False
+    takes_noise = from_posterior = closed_form = on_gpu = matrices_on_host = True
 
     def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:
         """All rows, the Gram matrix, factor, inverse, two for work, and two a voting machine."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.inference.draws import HELD_OUT_DRAWS, Draws, Plan
+from bayespoint.inference.draws import HELD_OUT_DRAWS, Draws, Method, Plan
 from bayespoint.inference.engines import engines_of
-from bayespoint.inference.perceptron.ensemble import Ensemble
+from bayespoint.inference.perceptron.ensemble import Ensemble, PerceptronSums
 from bayespoint.inference.perceptron.runs import (
     MAX_PASSES,
     Draw,
@@ -49,17 +49,15 @@ def draw_perceptrons(
     return ensemble
 
 
-class Perceptrons:
-    """Permuted kernel perceptrons: each draw agrees with all labels. See `draws.Method`."""
+class Perceptrons(Method):
+    """Permuted kernel perceptrons: each draw agrees with all labels.
 
-    name = "perceptron"
-    decision = "bayes_point"
-    takes_noise = from_posterior = matrices_on_host = False
+    Rows are computed again when they do not fit.
+    """
+
+    name, title = "perceptron", "perceptrons"
+    resume = PerceptronSums
     on_gpu = light_held_out = True
-
-    def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:  # noqa: ARG002
-        """Rows are computed again when they do not fit."""
-        return 0
 
     def infer(self, problem: Problem, plan: Plan, held: Draws | None) -> Draws:
         """Add draws to those held."""
