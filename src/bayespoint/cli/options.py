@@ -42,8 +42,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 # ---------------------------------------------------------------------- together
 
 
-# Values of --inference; typer reads the members, which mypy cannot see.
-Inference: Any = StrEnum("Inference", ["auto", *METHODS])
+# Values of --inference; mypy knows only enumerations that are written out.
+Inference = StrEnum("Inference", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]
+AUTO = Inference("auto")
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,7 @@ class Settings:
         float | None,
         typer.Option(min=0.01, help="Seconds for training; the best until then counts."),
     ] = None
-    inference: Annotated[Inference, typer.Option(help="How classifiers are averaged.")] = (
-        Inference.auto
-    )
+    inference: Annotated[Inference, typer.Option(help="How classifiers are averaged.")] = AUTO
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or auto.")] = "cpu"
     label_noise: Annotated[
         str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class TerminalStream:
 
 
 @contextmanager
-def _as_text(raw: BinaryIO) -> Iterator[TextIO]:
+def _as_text(raw: IO[bytes]) -> Iterator[TextIO]:
     stream = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
     try:
         yield stream

@@ -63,7 +63,7 @@ class Draws:
 
     @classmethod
     def from_coef(cls, problem: Problem, coef: list[Matrix], **more: Any) -> "Draws":
-        """Return independent draws of each machine, (n_draws, n_points), and what follows from them.
+        """Return independent draws, (n_draws, n_points) a machine, and what follows from them.
 
         They are brought to unit length in the softened metric; ``more`` are other fields.
         """
@@ -117,9 +117,9 @@ class Plan:
     tol : float
         Monte-Carlo error of the Bayes points, an angle, that is small enough.
     entropy : int or sequence of int
-        Seed, for ``SeedSequence(entropy, spawn_key=...)``. Keys in use: (k,) the k-th perceptron, (0, ...)
-        points that settings and link are chosen with, (1, ...) folds, (2, ...) flights and
-        committees, (3, ...) and (4, ...) starts, (5, ...) and (6, ...) the onion.
+        Seed, for ``SeedSequence(entropy, spawn_key=...)``. Keys in use: (k,) the k-th perceptron,
+        (0, ...) points that settings and link are chosen with, (1, ...) folds, (2, ...) flights
+        and committees, (3, ...) and (4, ...) starts, (5, ...) and (6, ...) the onion.
     budget : Budget
     threads : Threads
     """

@@ -6,6 +6,7 @@ point (its squared norm, its length in feature space) is computed once, in `Kern
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -388,11 +389,31 @@ def _products(panel: Panel, points: Points, columns: slice) -> Array:
         padded = np.zeros((width, chunk.shape[1]), dtype=chunk.dtype)
         padded[:n_columns] = chunk
         chunk = padded
-    products = panel.X[:, :BLOCK_FEATURES] @ chunk[:, :BLOCK_FEATURES].T
+    products = steady_product(panel.X[:, :BLOCK_FEATURES], chunk[:, :BLOCK_FEATURES].T)
     for k in range(BLOCK_FEATURES, chunk.shape[1], BLOCK_FEATURES):
         features = slice(k, k + BLOCK_FEATURES)
-        products += panel.X[:, features] @ chunk[:, features].T
+        products += steady_product(panel.X[:, features], chunk[:, features].T)
     return products[:, :n_columns]
+
+
+def steady_product(A: Array, B: Array) -> Array:
+    """``A @ B`` for full tiles, with the same bits wherever a row or a column stands.
+
+    Some BLAS kernels for float32 (OpenBLAS's for Haswell and Zen) add in an order that depends on
+    the place of an entry in the tile. There products are made in float64.
+    """
+    if A.dtype == np.float64 or _steady_in_float32():
+        return A @ B
+    return (A.astype(np.float64) @ B.astype(np.float64)).astype(A.dtype)
+
+
+@cache
+def _steady_in_float32() -> bool:
+    """Whether rows and columns of a product in float32 can change places without changing bits."""
+    X = np.random.default_rng(0).standard_normal((BLOCK_ROWS + COLUMN_TILE, 64), dtype=np.float32)
+    A, B = X[:BLOCK_ROWS], X[BLOCK_ROWS:]
+    moved = np.roll(A, 1, axis=0) @ np.roll(B, 1, axis=0).T
+    return np.array_equal(np.roll(moved, (-1, -1), axis=(0, 1)), A @ B.T)
 
 
 def _squared_norms(X: Matrix) -> Array:

@@ -22,6 +22,7 @@ from bayespoint.space.kernels import (
     Points,
     aligned_empty,
     block_columns,
+    steady_product,
 )
 
 # A fit is announced as large when its kernel rows may take this many seconds.
@@ -381,7 +382,7 @@ def apply_kernel(
             block = kernel.block(panel, right, first)
             for k in range(0, block.shape[1], BLOCK_FEATURES):
                 part = block[:, k : k + BLOCK_FEATURES]
-                total += part @ tiles[first + k : first + k + BLOCK_FEATURES]
+                total += steady_product(part, tiles[first + k : first + k + BLOCK_FEATURES])
         result[start:stop] = total[: stop - start, :n_columns]
 
     threads.each(fill, range(0, len(left), BLOCK_ROWS))

@@ -220,7 +220,7 @@ class Balls:
         )  # fmt: skip
         self.cursor[balls, FLIGHT] = 0
         self.cursor[balls, IN_FLIGHT] = 0
-        self.cursor[np.ix_(balls, (WRONG_MINUS, WRONG_PLUS))] = wrong_labels(
+        self.cursor[np.ix_(balls, np.array([WRONG_MINUS, WRONG_PLUS]))] = wrong_labels(
             self.table.label[balls], self.side[balls]
         )
 

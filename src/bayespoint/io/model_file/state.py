@@ -17,20 +17,14 @@ from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
-from bayespoint.inference.billiard.method import BallPaths
 from bayespoint.inference.draws import Draws
-from bayespoint.inference.ep.method import HeldSites
-from bayespoint.inference.perceptron.ensemble import PerceptronSums
+from bayespoint.inference.methods import METHODS
 from bayespoint.io.model_file.checks import check_fields, refuse_if
 from bayespoint.io.model_file.errors import shown
 
 PREDICTORS = {
     "bayes_point": predictors.BayesPointPredictor, "span_vote": predictors.SpanVotePredictor,
     "vote": predictors.VotePredictor, "calibrated": predictors.GaussianPredictor,
-}  # fmt: skip
-RESUMES = {
-    "perceptron": PerceptronSums, "billiard": BallPaths, "gibbs": BallPaths, "ep": HeldSites,
-    "onion": type(None),
 }  # fmt: skip
 
 
@@ -120,9 +114,9 @@ def _check_decision(
 ) -> None:
     decision, method = settings.decision, settings.inference
     kind, calibrated = type(predictor), decision == "calibrated"
-    closed_form = calibrated or (decision == "vote" and method == "ep")
-    agree = kind is PREDICTORS["calibrated" if closed_form else decision]
-    agree &= method == "ep" or not calibrated
+    closed_form = method in METHODS and METHODS[method].closed_form
+    decides = "calibrated" if closed_form and decision == "vote" else decision
+    agree = kind is PREDICTORS[decides] and (closed_form or not calibrated)
     refuse_if(not agree, f"predictor_ is a {kind.__name__} for {decision!r} by {method!r}.")
     lacks = decision != "bayes_point" and not draws.coef
     refuse_if(lacks, f"decision {decision!r} needs draws, and there are none.")
@@ -139,7 +133,7 @@ def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
     for name, value in draws.info.items():  # one entry of each machine
         short = isinstance(value, np.ndarray) and (not value.ndim or len(value) < n_machines)
         refuse_if(short, f"draws_.info[{shown(name)}] has too few entries.")
-    wanted, n_points = RESUMES[method], sizes["p"]
+    wanted, n_points = METHODS[method].resume if method in METHODS else type(None), sizes["p"]
     if not draws.coef:
         wanted, n_points, n_machines = type(None), 0, 0
         refuse_if(draws.centres, "draws_.centres are there without draws.")
