@@ -254,7 +254,7 @@ class Balls:
         directions = np.zeros((len(balls), n_flights, 0))
         if not self.basis.size:
             directions = self.table.factor.outputs(white.reshape(-1, rank))
-            directions = directions.reshape(len(balls), n_flights, -1)
+            directions = directions.reshape(len(balls), n_flights, self.P.shape[1])
         return [Course(*arrays, thin) for arrays in zip(travels, directions, white, strict=True)]
 
     def _mover(self, b: int, course: "Course", record: "Record") -> Callable[[], None]:

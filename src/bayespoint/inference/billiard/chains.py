@@ -259,7 +259,9 @@ def mixing(
     ``outputs``: (n_chains, n_draws, m).
     """
     numbers = [outputs @ (target / np.sqrt(squared_length)), errors]
-    varying = [x for x in numbers if np.ptp(x) > CONSTANT * np.max(np.abs(x))]
+    sizes = [CONSTANT * np.max(np.abs(x)) for x in numbers]
+    # Without what rounding makes of equal numbers: ranks would tell chains apart by it.
+    varying = [np.rint(x / s) for x, s in zip(numbers, sizes, strict=True) if np.ptp(x) > s]
     if not varying:  # version space is a point
         return 1.0, float(errors.size)
     rhat = [diagnostics.rhat(x) for x in varying]
