@@ -441,6 +441,7 @@ def test_threads_change_nothing():
 
 def test_without_scikit_activeml_its_strategy_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "bayespoint.active.scikit_activeml", raising=False)
-    monkeypatch.setitem(sys.modules, "skactiveml", None)
+    for name in ("skactiveml", "skactiveml.base"):  # another test may have imported them
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"scikit-activeml.*pip install 'bayespoint\[active\]'"):
         importlib.import_module("bayespoint.active.scikit_activeml")

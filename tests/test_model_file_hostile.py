@@ -442,7 +442,7 @@ CHANGES = {
     "chains": (changed("draws_.n_chains", 3), "n_draws is 8, of 3 chains"),
     "info": (changed("draws_.info", []), r"draws_.info is \[\]"),
     "centres": (changed("draws_.centres", {"dict": {"kicks": 3}}), "centres.'kicks'. is 3, of"),
-    "drawn with": (changed("trained_.drawn_with", {"dict": {}}), "drawn_with is not what draws dep"),
+    "drawn with": (changed("trained_.drawn_with", {"dict": {}}), "drawn_with is not what draws"),
     "labels alone": (
         lambda d, _: place(d, "trained_").update(label=place(d, "trained_", "row")),
         "one of label_proba and label only|trained_.label",

@@ -127,7 +127,8 @@ def test_max_time_returns_the_draws_made_so_far(n_jobs):
     begun = time.perf_counter()
     table = sample(space, 2_000_000, max_time=0.3, n_jobs=n_jobs)
     assert 0.3 <= time.perf_counter() - begun < PROMPT_SECONDS
-    assert 8 <= n_draws_of(table) < 2_000_000
+    assert table.info["n_draws"] >= 1  # of each ball; those beyond the table are not in it
+    assert 0 < n_draws_of(table) < 2_000_000
     assert_usable(table, space)
 
 
