@@ -18,8 +18,8 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import BayesPointClassifier, VersionSpace, inference
-from bayespoint._support import diagnostics
 from bayespoint.papers import datasets
+from bayespoint.space import diagnostics
 
 
 def digits(n_points, digit):

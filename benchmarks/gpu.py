@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 from bayespoint import BayesPointClassifier, VersionSpace, inference
-from bayespoint._support import diagnostics
 from bayespoint.gpu.inputs import DeviceInputs
 from bayespoint.gpu.kernels import exact_products, values
 from bayespoint.inference.engines import engines_of
 from bayespoint.papers import datasets
+from bayespoint.space import diagnostics
 from bayespoint.space.kernels import Kernel
 
 POLY = {"kernel": "poly", "gamma": 1.0, "degree": 5, "coef0": 1.0, "bias": 0.0}

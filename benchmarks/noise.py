@@ -25,9 +25,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, VersionSpace, active, inference
-from bayespoint._support import diagnostics
 from bayespoint.papers import datasets
 from bayespoint.papers.reproduction.tools import stderr
+from bayespoint.space import diagnostics
 
 SECONDS = 20.0
 NOISE = 0.05

@@ -42,8 +42,8 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import VersionSpace, __version__, inference
-from bayespoint._support import diagnostics
 from bayespoint.papers import datasets
+from bayespoint.space import diagnostics
 
 PARTS = ("peers", "bounce")
 N_CHAINS = 4

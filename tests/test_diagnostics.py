@@ -10,9 +10,9 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 from thresholds import compare_means, two_stage
 
-from bayespoint._support import diagnostics
-from bayespoint._support.diagnostics import ess, mcse_mean, rhat
 from bayespoint.inference.billiard.chains import UNMIXED, UNMIXED_DRAWS
+from bayespoint.space import diagnostics
+from bayespoint.space.diagnostics import ess, mcse_mean, rhat
 
 STATISTICS = {
     "bulk": ess,

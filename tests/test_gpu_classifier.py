@@ -1039,8 +1039,7 @@ def test_importing_and_fitting_on_the_cpu_load_no_pytorch():
 @pytest.fixture
 def few_link_points(monkeypatch):
     """Let the link be fitted to other points than all."""
-    for module in (calibration, classifier):
-        monkeypatch.setattr(module, "LINK_POINTS", 100)
+    monkeypatch.setattr(calibration, "LINK_POINTS", 100)
 
 
 def linked(**more):

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import pairwise
 
+from bayespoint.space import kernels
 from bayespoint.space.kernels import Kernel
 
 # Rounding: fewer than a thousand units in the last place of the largest kernel value.
@@ -276,3 +277,37 @@ def test_derivatives_where_kernel_values_vanish():
 def test_derivatives_of_unknown_kernels_are_those_of_the_bias():
     X = make_points("dense", np.float64, 6)
     assert set(make_kernel("callable", bias=1.0).derivatives(X)) == {"log_bias"}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_a_width_for_each_feature_scales_its_column(name, sparse, dtype):
+    rng = np.random.default_rng(3)
+    X, widths = rng.normal(size=(40, 5)).astype(dtype), np.array([0.0, 0.1, 1.0, 2.0, 0.5])
+    scaled = X * (np.sqrt(widths) if name == "rbf" else widths).astype(dtype)
+    given = sp.csr_matrix(X) if sparse else X
+    values = Kernel(name, gamma=widths, bias=0.5)(given)
+    assert_allclose(values, Kernel(name, gamma=1.0, bias=0.5)(scaled), rtol=1e-5)
+    one = Kernel(name, gamma=np.full(5, 0.7))(given)
+    assert_allclose(one, Kernel(name, gamma=0.7)(given), rtol=1e-4)
+    assert not np.allclose(values, Kernel(name, gamma=widths[::-1], bias=0.5)(given), rtol=0.1)
+
+
+def test_products_in_tiles_have_the_same_bits_wherever_a_row_stands():
+    rng = np.random.default_rng(4)
+    for dtype in (np.float32, np.float64):
+        A, B = (rng.normal(size=(n, 200)).astype(dtype) for n in (kernels.BLOCK_ROWS, 512))
+        rows, columns = rng.permutation(len(A)), rng.permutation(len(B))
+        moved = kernels.steady_product(A[rows], B[columns].T)
+        expected = kernels.steady_product(A, B.T)[np.ix_(rows, columns)]
+        assert np.array_equal(moved, expected)
+
+
+def test_products_fall_back_to_double_where_bits_depend_on_places(monkeypatch):
+    rng = np.random.default_rng(5)
+    A, B = (rng.normal(size=(n, 64)).astype(np.float32) for n in (128, 512))
+    monkeypatch.setattr(kernels, "_steady_in_float32", lambda: False)
+    found = kernels.steady_product(A, B.T)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, (A.astype(float) @ B.T.astype(float)).astype(np.float32))

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from thresholds import compare_means, two_stage
 
 from bayespoint import VersionSpace
-from bayespoint._support import diagnostics
 from bayespoint.inference import sample_billiard, sample_perceptron
+from bayespoint.space import diagnostics
 from bayespoint.space.factor import Factor
 from bayespoint.space.posterior import Posterior, angle_error
 

@@ -713,10 +713,9 @@ def test_inference_on_the_gpu():
 
 
 def test_the_link_beside_the_draws(monkeypatch):
-    from bayespoint.estimators import calibration, classifier
+    from bayespoint.estimators import calibration
 
-    for module in (calibration, classifier):
-        monkeypatch.setattr(module, "LINK_POINTS", 500)
+    monkeypatch.setattr(calibration, "LINK_POINTS", 500)
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
     settings = {"gamma": 0.05, "softness": 0.05, "inference": "perceptron", "n_draws": 10}

@@ -1,1 +1,1 @@
-"""What every room uses: budgets and Ctrl-C, threads, diagnostics of chains, argument checks."""
+"""What every room uses: budgets and Ctrl-C, threads, argument checks, devices, types."""

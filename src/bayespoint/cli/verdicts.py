@@ -22,7 +22,7 @@ LEAST_ESS, WATCHED_ESS = 25, 50
 # most, and labels of points with smaller ones may change; of 0.6, the cosine 0.83.
 WATCHED_ANGLE, WORST_ANGLE = 0.3, 0.6
 # Outputs are followed bounce by bounce in float64: 1e-14 is usual, and from 1e-7 on balls are lost
-# (billiards.LOST).
+# (billiard.balls.LOST).
 WORST_DRIFT = 1e-7
 # A ball that rounding leads out of its cell flies again; more than one in a hundred bounces tells
 # of walls that meet at angles too small for float64.

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import hypergeom
 
-from bayespoint._support import diagnostics
 from bayespoint._support.types import Array
 from bayespoint.displays.style import COLOURS, LABEL_SIZE, TEXT_SIZE
+from bayespoint.space import diagnostics
 from bayespoint.space.posterior import Posterior
 
 # Bars of a rank histogram: at most so many, each with at least so many draws expected in it.

@@ -1,18 +1,19 @@
 """What estimators that hold a predictor answer; none of it changes them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix, Seed
+from bayespoint.estimators.compression import compressed
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.predictors import Asked, Predictor, no_draws
 from bayespoint.estimators.settings import Settings
@@ -59,7 +60,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     kernel: Any
+    cache_size: float
     n_jobs: int | None
+    support_: Array
+    support_vectors_: Matrix
     classes_: Array
     predictor_: Predictor
     settings_: Settings
@@ -86,7 +90,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         Asked
         """
         check_is_fitted(self)
-        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        precomputed = self.predictor_.support.columns is not None
         place = self._place()
         checked = place.new_points(self, X, precomputed=precomputed)
         # New rows of a Gram matrix are on the host.
@@ -314,6 +318,33 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         with open_threads(effective_n_jobs(self.n_jobs)) as threads:
             outputs = apply_kernel(support.kernel, points, points, coef.T, threads).T
         return outputs + self.softness_ * points.length.astype(np.float64) ** 2 * coef
+
+    def compress(self, tol: float = 1e-2) -> Self:
+        """Return a classifier with fewer support points and almost the same decisions.
+
+        Averaged machines have many support points. The copy keeps the few that describe the
+        Bayes points well enough.
+
+        Parameters
+        ----------
+        tol : float, default=1e-2
+            `decision_function` (before the shift by ``class_weight``) changes by at most this
+            anywhere. It is a cosine, so it lies between -1 and 1.
+
+        Returns
+        -------
+        KernelClassifier
+            Of the same class, fitted, without draws.
+        """
+        check_is_fitted(self)
+        small = clone(self)
+        small.__dict__.update(self.__dict__)
+        small.predictor_, kept = compressed(
+            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
+        )
+        small.draws_ = self.draws_.without_draws()
+        small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
+        return small
 
     def __sklearn_tags__(self) -> Any:
         """Say what the estimator takes."""

@@ -21,6 +21,10 @@ from bayespoint.space.merging import of_each_class
 LINK_POINTS = 2000
 LINK_FOLDS = 5
 
+# Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
+LINK_SHARE = 0.1
+LINK_TIME_AFTER_INTERRUPT = 1.0
+
 
 def link_points(label: Array, entropy: int) -> Array:
     """Choose at most `LINK_POINTS` points, every class in proportion and none left out."""
@@ -102,3 +106,18 @@ def link_beside(place: Any, work: LinkWork, *, wanted: bool) -> Iterator[Future 
         except BaseException:
             own.interrupt()  # nobody waits for it
             raise
+
+
+def finish_link(found: Future | None, work: LinkWork, max_time: float | None) -> float:
+    """Steepness of the link: as found beside the draws, or in the time that is left."""
+    budget = work.plan.budget
+    if found is not None and not budget.interrupted:
+        return found.result()
+    if len(work.label) > LINK_POINTS:
+        work.problem.rows.release()  # its memory, before other rows take some
+    time_left = None
+    if max_time is not None:
+        time_left = max(max_time - budget.elapsed(), LINK_SHARE * max_time)
+    budget.label = None
+    budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
+    return link_steepness(work)

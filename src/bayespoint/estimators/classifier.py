@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import entropy_of
@@ -15,13 +13,7 @@ from bayespoint._support.devices import MOST_LABEL_POINTS
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
-from bayespoint.estimators.calibration import (
-    LINK_POINTS,
-    LinkWork,
-    link_beside,
-    link_steepness,
-)
-from bayespoint.estimators.compression import compressed
+from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, finish_link, link_beside
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import draws_of, label_probabilities, predictor_of
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
@@ -30,10 +22,6 @@ from bayespoint.estimators.settings import Settings, choose_method, problem_of, 
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.engines import place_of
 from bayespoint.inference.methods import METHODS
-
-# Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
-LINK_SHARE = 0.1
-LINK_TIME_AFTER_INTERRUPT = 1.0
 
 # Settings that draws depend on: warm_start refuses to mix draws of different ones.
 DRAW_SETTINGS = (
@@ -326,26 +314,12 @@ class BayesPointClassifier(KernelClassifier):
             )  # fmt: skip
             if isinstance(predictor, BayesPointPredictor):
                 plan = replace(plan, n_draws=draws_of(inferred).n_draws)
-                steepness = self._steepness(link, work._replace(plan=plan))
+                steepness = finish_link(link, work._replace(plan=plan), max_time)
                 predictor = replace(predictor, steepness=steepness)
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)
         return budget.interrupted
-
-    def _steepness(self, link: Any, work: LinkWork) -> float:
-        """Steepness of the link: found beside the draws, or in the time that is left."""
-        budget = work.plan.budget
-        if link is not None and not budget.interrupted:
-            return link.result()
-        if len(work.label) > LINK_POINTS:
-            work.problem.rows.release()  # its memory, before other rows take some
-        time_left = None
-        if self.max_time is not None:
-            time_left = max(self.max_time - budget.elapsed(), LINK_SHARE * self.max_time)
-        budget.label = None
-        budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
-        return link_steepness(work)
 
     def _begin(
         self, parameters: Parameters, data: TrainingData, settings: Settings
@@ -353,9 +327,9 @@ class BayesPointClassifier(KernelClassifier):
         """Return the draws of the last fit to add to, or None, and what this fit remembers."""
         drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
         drawn_with["inference"] = settings.inference
-        given = by_evidence(parameters.label_noise)
+        chosen = by_evidence(parameters.label_noise)
         drawn_with["label_noise"] = (
-            parameters.label_noise if given else settings.class_noise.tolist()
+            parameters.label_noise if chosen else settings.class_noise.tolist()
         )
         drawn_with[SAME_DATA] = data.distinct.fingerprint
         if not parameters.warm_start or not getattr(self, "draws_", None) or not self.draws_.coef:
@@ -388,7 +362,7 @@ class BayesPointClassifier(KernelClassifier):
         """Store what prediction, further draws and inspection need."""
         draws = draws_of(inferred)
         if isinstance(inferred, Gaussian):
-            evidence = float(np.sum(draws.info["log_evidence"]))
+            evidence = float(np.sum([p.log_evidence for p in inferred.posteriors]))
             settings = replace(settings, log_evidence=evidence)
         self.device_, self.classes_ = place.name, data.classes
         self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
@@ -423,30 +397,3 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
-
-    def compress(self, tol: float = 1e-2) -> "BayesPointClassifier":
-        """Return a classifier with fewer support points and almost the same decisions.
-
-        Averaged machines have many support points. The copy keeps the few that describe the
-        Bayes points well enough.
-
-        Parameters
-        ----------
-        tol : float, default=1e-2
-            `decision_function` (before the shift by ``class_weight``) changes by at most this
-            anywhere. It is a cosine, so it lies between -1 and 1.
-
-        Returns
-        -------
-        BayesPointClassifier
-            Fitted, without draws.
-        """
-        check_is_fitted(self)
-        small = clone(self)
-        small.__dict__.update(self.__dict__)
-        small.predictor_, kept = compressed(
-            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
-        )
-        small.draws_ = self.draws_.without_draws()
-        small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
-        return small

@@ -2,11 +2,10 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.budget import Budget
@@ -14,7 +13,6 @@ from bayespoint._support.checks import entropy_of
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
-from bayespoint.estimators.compression import compressed
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
@@ -256,12 +254,14 @@ class OnionClassifier(KernelClassifier):
     @property
     def loo_errors_(self) -> Array:
         """Leave-one-out errors of each shell, by class."""
-        return self.table_.loo_errors()
+        return self.table_.loo_errors
 
     @property
     def centres_(self) -> Array:
         """Mass centre of each shell: coefficients over the support points."""
-        return self._needed_table().centres()
+        if self.table_.means is None:
+            raise AttributeError("a compressed classifier holds no centres_; use the original one.")
+        return self.table_.centres()
 
     def with_shells(self, shells: Any) -> "OnionClassifier":
         """Return a copy that decides by other shells of the same run, without sampling again.
@@ -288,7 +288,7 @@ class OnionClassifier(KernelClassifier):
         )
         return other
 
-    def compress(self, tol: float = 1e-2) -> "OnionClassifier":
+    def compress(self, tol: float = 1e-2) -> Self:
         """Return a classifier with fewer support points and almost the same decisions.
 
         Parameters
@@ -299,17 +299,10 @@ class OnionClassifier(KernelClassifier):
         Returns
         -------
         OnionClassifier
-            Fitted, without draws and without the centres of the shells.
+            Fitted, without draws and without the shells.
         """
-        check_is_fitted(self)
-        small = clone(self)
-        small.__dict__.update(self.__dict__)
-        small.predictor_, kept = compressed(
-            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
-        )
-        small.draws_ = self.draws_.without_draws()
-        small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
-        small.table_ = replace(self.table_, means=None)
+        small = super().compress(tol)
+        small.table_ = self.table_.without_points()
         return small
 
     def error_table(self, X: Any, y: Any) -> Array:

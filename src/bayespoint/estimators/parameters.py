@@ -1,7 +1,7 @@
 """The parameters of estimators: checks, and what they mean for given classes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Parameters:
     def checked(cls, params: Mapping[str, Any]) -> "Parameters":
         """Check parameters, given by name."""
         check_parameters(params)
-        return cls(**params)
+        return cls(**{field.name: params[field.name] for field in fields(cls)})
 
     @property
     def precomputed(self) -> bool:

@@ -81,41 +81,42 @@ def _chosen(table: "Shells", shells: Any, given: Any, budget: Budget) -> tuple[A
 
 @dataclass(frozen=True, eq=False)
 class Shells:
-    """What is left of an `Onion` once its draws are gone."""
+    """What is left of an `Onion` once its draws are gone; compressed models keep less."""
 
-    y: Array  # (m,)
-    means: Any  # (n_minus + 1, n_plus + 1, m); None for compressed models
     products: Array  # inner products of the means, shells in a row
     counts: Array  # (n_minus + 1, n_plus + 1)
-    log_volume: Array
-    loo_weights: Array  # (n_minus + 1, n_plus + 1, m)
-    loo_sums: Array
-    label: Array  # (m,), class numbers
-    weight: Array  # (m,)
-    length: Array  # (m,), in feature space
+    log_volume: Array  # (n_minus + 1, n_plus + 1)
+    loo_errors: Array  # (n_minus + 1, n_plus + 1, 2), by class; NaN where no draw fell
+    y: Any = None  # (m,)
+    means: Any = None  # (n_minus + 1, n_plus + 1, m)
+    loo_weights: Any = None  # (n_minus + 1, n_plus + 1, m)
+    loo_sums: Any = None  # (n_minus + 1, n_plus + 1, m)
+    label: Any = None  # (m,), class numbers
+    weight: Any = None  # (m,)
+    length: Any = None  # (m,), in feature space
 
     @classmethod
     def of(cls, onion: Onion, problem: Problem) -> "Shells":
         """Return what is left of an onion drawn for a problem."""
-        means = np.nan_to_num(onion.means)
+        y, means = onion.space.y, np.nan_to_num(onion.means)
         flat = means.reshape(-1, means.shape[-1])
+        weights, sums = onion.leave_one_out_sums()
+        errors = error_table(np.where(onion.counts[..., None] > 0, sums, np.nan), y)
         return cls(
-            onion.space.y, means, flat @ onion.space.outputs(flat).T, onion.counts,
-            onion.log_volume, *onion.leave_one_out_sums(),
-            (problem.targets[0] > 0).astype(np.int64), problem.weight,
+            flat @ onion.space.outputs(flat).T, onion.counts, onion.log_volume, errors, y, means,
+            weights, sums, (problem.targets[0] > 0).astype(np.int64), problem.weight,
             np.sqrt(problem.rows.diagonal),
         )  # fmt: skip
 
-    def loo_errors(self) -> Array:
-        """Leave-one-out errors of each shell, by class; NaN where no draw fell."""
-        held = self.counts[..., None] > 0
-        return error_table(np.where(held, self.loo_sums, np.nan), self.y)
+    def without_points(self) -> "Shells":
+        """Return what a model keeps that has fewer support points."""
+        return Shells(self.products, self.counts, self.log_volume, self.loo_errors)
 
     def choose(self, shells: Any) -> tuple[Any, Array]:
         """Shell or rate, and the weight per volume of each shell."""
         if isinstance(shells, str):
             if shells == "best":
-                shells = best_cell(self.loo_errors())
+                shells = best_cell(self.loo_errors)
             else:
                 shells = best_noise(self.loo_sums, self.y, self.counts)
         return shells, self.density(shells)

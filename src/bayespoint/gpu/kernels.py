@@ -48,7 +48,7 @@ def prepare(kernel: Kernel, X: torch.Tensor, diagonal: torch.Tensor | None = Non
     diagonal = diagonal + kernel.bias
     infinite = ~torch.isfinite(diagonal)
     if squared_norm is not None:
-        infinite |= ~torch.isfinite(2 * kernel.gamma * squared_norm)
+        infinite |= ~torch.isfinite(2 * kernel.width * squared_norm)
     if bool((infinite | negative).any()):
         dtype = str(X.dtype).removeprefix("torch.")
         kernel.check_diagonal(infinite.cpu().numpy(), negative.cpu().numpy(), dtype)
@@ -80,11 +80,11 @@ def values(
     if out is None:  # rows that begin at multiples of 64 bytes are faster
         width = -(-len(Z) // 16) * 16
         out = torch.empty((len(X), width), dtype=X.dtype, device=X.device)[:, : len(Z)]
-    parameters = [float(p) for p in (kernel.gamma, kernel.degree, kernel.coef0, kernel.bias)]
+    parameters = [float(p) for p in (kernel.width, kernel.degree, kernel.coef0, kernel.bias)]
     of_points = (left.squared_norm, left.scale), (right.squared_norm, right.scale)
     tools = loops(X.device, "kernel")
     if kernel.name == "laplacian":
-        out.copy_(torch.cdist(X, Z, p=1).mul_(-kernel.gamma).exp_())
+        out.copy_(torch.cdist(X, Z, p=1).mul_(-kernel.width).exp_())
         kind = kernel_torch.LINEAR
     elif on_tensor_cores(X, len(Z)):
         kind = KINDS[kernel.name]
@@ -147,20 +147,25 @@ def fit_layout(kernel: Kernel, tensor: torch.Tensor) -> Kernel:
         middle = tensor.mean(dim=0, dtype=torch.float64).to(tensor.dtype)
         centre = middle.cpu().numpy()
         if tensor.dtype == torch.float32:
-            squared = float((tensor - middle).square_().sum(dim=1).max())
+            squared = float(_scaled(kernel, tensor - middle).square().sum(dim=1).max())
             layout += kernel.precision_suffix(squared)
     return replace(kernel, layout=layout, center=centre)
 
 
 def laid_out(kernel: Kernel, tensor: torch.Tensor) -> torch.Tensor:
     """Return points in the precision of the kernel, about its centre."""
-    if kernel.layout is None:
-        return tensor
-    if kernel.layout.endswith("double"):
+    if kernel.layout is not None and kernel.layout.endswith("double"):
         tensor = tensor.double()
-    if kernel.center is None:
+    if kernel.center is not None:
+        tensor = tensor - shared(kernel.center).to(tensor.device, tensor.dtype)
+    return _scaled(kernel, tensor)
+
+
+def _scaled(kernel: Kernel, tensor: torch.Tensor) -> torch.Tensor:
+    """Return points with their columns multiplied, where each feature has a width."""
+    if kernel.column_scale is None:
         return tensor
-    return tensor - shared(kernel.center).to(tensor.device, tensor.dtype)
+    return tensor * torch.from_numpy(kernel.column_scale).to(tensor.device, tensor.dtype)
 
 
 def apply_kernel(kernel: Kernel, left: DevicePoints, right: DevicePoints, coef: Array) -> Array:

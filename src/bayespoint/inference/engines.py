@@ -27,6 +27,7 @@ class Engines(NamedTuple):
     many_at_once: bool  # whether many runs take little longer than a few
     balls: Callable[[Any], Any]  # from a class of balls on the host to what does the same here
     n_chains: Callable[[int], int]  # balls of each of so many machines
+    records_path: bool  # whether balls can record where they have been
     site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
 
 
@@ -36,6 +37,7 @@ HOST = Engines(
     many_at_once=False,
     balls=lambda kind: kind,
     n_chains=lambda _: CHAINS,
+    records_path=True,
     site_blocks=lambda _rows, _n_machines: Block.make,
 )
 
@@ -55,6 +57,7 @@ def _on_gpu() -> Engines:
         many_at_once=True,
         balls=lambda _kind: engines.balls,
         n_chains=engines.n_chains,
+        records_path=False,
         site_blocks=engines.site_blocks,
     )
 

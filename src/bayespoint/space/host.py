@@ -3,8 +3,7 @@
 `bayespoint.gpu.device.Device` does the same on a GPU; `bayespoint.inference.engines` chooses.
 """
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,11 +47,6 @@ class Host:
     def computing(self, remedy: str) -> Iterator[None]:  # noqa: ARG002
         """Explain errors of memory; the host's explain themselves."""
         yield
-
-    @contextmanager
-    def beside(self, work: Callable, *args: Any) -> Iterator[Future | None]:  # noqa: ARG002
-        """Yield no future: the host has no time for other work while it draws."""
-        yield None
 
     def training_inputs(
         self, estimator: Any, X: Any, y: Any, *, precomputed: bool

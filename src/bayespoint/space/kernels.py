@@ -83,7 +83,8 @@ class Kernel:
     name : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable
         A callable takes two arrays of points and returns the array of kernel values.
     gamma, degree, coef0 : float, int, float
-        As in `sklearn.metrics.pairwise`.
+        As in `sklearn.metrics.pairwise`; for "rbf" and "laplacian" gamma may be an array, one width
+        a feature.
     bias : float
         Variance of the bias weight, added to the kernel before normalisation.
     normalize : bool
@@ -105,7 +106,7 @@ class Kernel:
 
     name: Any
     _: KW_ONLY
-    gamma: float = 1.0
+    gamma: Any = 1.0
     degree: int = 3
     coef0: float = 1.0
     bias: float = 0.0
@@ -117,6 +118,18 @@ class Kernel:
     def uses_products(self) -> bool:
         """Whether the kernel is a function of inner products."""
         return not callable(self.name) and self.name in ("linear", "poly", "rbf")
+
+    @property
+    def width(self) -> float:
+        """The one width; 1 where each feature has its own, by which its column is scaled."""
+        return 1.0 if np.ndim(self.gamma) else self.gamma
+
+    @property
+    def column_scale(self) -> Array | None:
+        """What columns are multiplied by, where each feature has a width."""
+        if not np.ndim(self.gamma):
+            return None
+        return np.sqrt(self.gamma) if self.name == "rbf" else self.gamma
 
     def fit_layout(self, X: Matrix) -> "Kernel":
         """Choose dense or sparse products from the training points, and a centre for "rbf".
@@ -132,13 +145,14 @@ class Kernel:
         if self.name == "rbf" and not sparse:
             center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         if self.name == "rbf" and X.dtype == np.float32:
-            squared = float(_squared_norms(X if sparse else X - center).max(initial=0.0))
+            about = self._scaled(X if sparse else X - center)
+            squared = float(_squared_norms(about).max(initial=0.0))
             layout += self.precision_suffix(squared)
         return replace(self, layout=layout, center=center)
 
     def precision_suffix(self, squared: float) -> str:
         """What a layout ends with for float32 points of this largest squared length."""
-        lost = self.gamma * squared * np.finfo(np.float32).eps
+        lost = self.width * squared * np.finfo(np.float32).eps
         return ", double" if lost > DISTANCE_TOLERANCE else ""
 
     def prepare(self, X: Matrix, diagonal: Array | None = None) -> Points:
@@ -152,7 +166,7 @@ class Kernel:
         infinite = ~np.isfinite(diagonal)
         if squared_norm is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                infinite |= ~np.isfinite(2 * self.gamma * squared_norm)
+                infinite |= ~np.isfinite(2 * self.width * squared_norm)
         self.check_diagonal(infinite, negative, X.dtype)
         length = np.sqrt(diagonal).astype(X.dtype, copy=False)
         if not self.normalize:
@@ -176,13 +190,20 @@ class Kernel:
 
     def _laid_out(self, X: Matrix) -> Matrix:
         if self.layout is None:
-            return X
+            return self._scaled(X)
         if self.layout.endswith("double"):
             X = X.astype(np.float64)
         if self.layout.startswith("sparse"):
-            return X if sp.issparse(X) else sp.csr_matrix(X)
+            return self._scaled(X if sp.issparse(X) else sp.csr_matrix(X))
         X = X.toarray() if sp.issparse(X) else X
-        return X if self.center is None else X - self.center
+        return self._scaled(X if self.center is None else X - self.center)
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        """Points with their columns multiplied, where each feature has a width."""
+        if self.column_scale is None:
+            return X
+        scale = self.column_scale.astype(X.dtype)
+        return X.multiply(scale).tocsr() if sp.issparse(X) else X * scale
 
     def __call__(self, X: Matrix, Y: Matrix | None = None) -> Array:
         """Return the whole matrix of kernel values, for small data."""
@@ -197,7 +218,7 @@ class Kernel:
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
-    def with_settings(self, gamma: float, bias: float) -> "Kernel":
+    def with_settings(self, gamma: Any, bias: float) -> "Kernel":
         """Return a copy with another width and bias."""
         return replace(self, gamma=gamma, bias=bias)
 
@@ -297,7 +318,7 @@ class Kernel:
             padded = np.concatenate([np.arange(columns.start, columns.stop), padding])
             return self._call(panel.X, points.X[padded])[:, :n_columns]
         if self.name == "laplacian":
-            return _laplacian(panel.X, points.X[columns], self.gamma)
+            return _laplacian(panel.X, points.X[columns], self.width)
         values = self._polynomial(panel, points, columns)
         if self.name == "rbf":
             np.minimum(values, 0.0, out=values)  # rounding can leave a distance below zero
@@ -314,9 +335,9 @@ class Kernel:
             factor, degree = self.gamma, self.degree
             row_term += self.coef0
         elif self.name == "rbf":  # -gamma ||x - x'||²
-            factor = 2 * self.gamma
-            row_term -= self.gamma * panel.squared_norm
-            column_term -= self.gamma * points.squared_norm[columns]
+            factor = 2 * self.width
+            row_term -= self.width * panel.squared_norm
+            column_term -= self.width * points.squared_norm[columns]
         whole = degree == int(degree)
         if sp.issparse(points.X) and not sp.issparse(panel.X):
             from bayespoint._loops.sparse_products import sparse_products

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint._support import diagnostics
 from bayespoint._support.types import Array, ArrayLike, Matrix
-from bayespoint.space import decisions
+from bayespoint.space import decisions, diagnostics
 
 # Kernel values of a new point may exceed what its k(x, x) allows by this share, through rounding.
 IMPOSSIBLE = 1e-6

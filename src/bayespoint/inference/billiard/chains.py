@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespoint._support import diagnostics
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import check_natural_number, check_positive_integer, warn
 from bayespoint._support.types import Array
@@ -28,6 +27,7 @@ from bayespoint.inference.draws import Plan
 from bayespoint.inference.engines import engines_of
 from bayespoint.inference.perceptron.runs import conflict_check
 from bayespoint.inference.problem import Problem
+from bayespoint.space import diagnostics
 from bayespoint.space.posterior import Posterior, draws_error, training_errors, unit_centre
 from bayespoint.space.version_space import VersionSpace
 

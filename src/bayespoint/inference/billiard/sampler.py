@@ -26,6 +26,7 @@ from bayespoint._support.checks import (
 from bayespoint._support.types import Seed
 from bayespoint.inference.billiard.balls import TRAVEL
 from bayespoint.inference.billiard.chains import Moves, draws_per_chain, sample_chains
+from bayespoint.inference.engines import engines_of
 from bayespoint.inference.sampling import sampling
 from bayespoint.space.posterior import Posterior
 from bayespoint.space.version_space import VersionSpace
@@ -128,7 +129,7 @@ def sample_billiard(
         space, "billiard", n_draws, label_noise=label_noise, tol=tol, max_time=max_time,
         device=device, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
     ) as (problem, plan):  # fmt: skip
-        if n_path and problem.rows is not space.rows:
+        if n_path and not engines_of(problem.rows).records_path:
             raise ValueError(
                 f"n_path={n_path} records a path, which needs device='cpu'; got {device!r}."
             )

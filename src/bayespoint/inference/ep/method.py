@@ -1,7 +1,7 @@
 """Expectation propagation for all machines of a problem."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def propagate_machines(
         )  # fmt: skip
         fixed_point = propagate(
             K, likelihood, start=None if start is None else Sites(*start[machine]),
-            tol=max(plan.tol, LEAST_TOLERANCE), max_sweeps=max_sweeps, stop=plan.budget.spent,
+            tol=plan.tol, max_sweeps=max_sweeps, stop=plan.budget.spent,
             make=make,
         )  # fmt: skip
         space = problem.space(machine)
@@ -75,7 +75,8 @@ class Propagation(Method):
         """Find the sites of all machines, from those held, and draw a committee."""
         factor = problem.rows.factorise(problem.softness / problem.weight, plan.threads)
         start = None if held is None else held.resume.sites
-        posteriors = propagate_machines(problem, plan, start, factor=factor)
+        fine = replace(plan, tol=max(plan.tol, LEAST_TOLERANCE))
+        posteriors = propagate_machines(problem, fine, start, factor=factor)
         if not plan.budget.interrupted:
             _warn_or_raise(problem, plan, posteriors)
         coef, norms = [], []
@@ -99,7 +100,7 @@ class Propagation(Method):
 
     def held_out(self, problem: Problem, folds: dict[int, Array], plan: Plan) -> dict[int, Array]:
         """Outputs at all points of machines trained on the points of each fold."""
-        coarse = Plan(plan.n_draws, HELD_OUT_TOL, plan.entropy, plan.budget, plan.threads)
+        coarse = replace(plan, tol=HELD_OUT_TOL)
         found = {}
         for fold, visited in folds.items():
             posteriors = propagate_machines(problem.part(visited), coarse)

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespoint._support import diagnostics
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import check_positive_integer
 from bayespoint._support.threads import Threads
@@ -22,6 +21,7 @@ from bayespoint.inference.billiard.starts import direct_starts, random_start, st
 from bayespoint.inference.onion.leave_one_out import ShellDraws, classes
 from bayespoint.inference.onion.table import Cell, Depth, Onion, check_depth, clipped
 from bayespoint.inference.sampling import sampling
+from bayespoint.space import diagnostics
 from bayespoint.space.factor import Factor
 from bayespoint.space.posterior import Posterior, angle_error
 from bayespoint.space.version_space import VersionSpace

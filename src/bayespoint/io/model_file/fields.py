@@ -28,6 +28,9 @@ LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
 # Polynomials of higher degree have overflowed or vanished, and would take for ever.
 MAX_DEGREE = 1000
 
+# What methods keep to go on from.
+RESUMES = tuple(dict.fromkeys(m.resume for m in METHODS.values() if m.resume is not type(None)))
+
 # Attributes that are not always there.
 OPTIONAL = ("feature_names_in_",)
 
@@ -126,7 +129,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "used": Array("mq", "b"), "n_draws": Plain(COUNT, least=0, axis="d"),
         "n_chains": Plain(COUNT, least=1), "finished": Plain(TRUTH), "info": Plain((dict,)),
         "centres": {str: (Array("mq"), Array("m", finite=False))},
-        "resume": Part((PerceptronSums, BallPaths, HeldSites), needed=False),
+        "resume": Part(RESUMES, needed=False),
         "factor": Plain((type(None),)),
     },
     PerceptronSums: {
@@ -160,8 +163,10 @@ FIELDS: dict[type, dict[str, Any]] = {
     },
     Shells: {
         "counts": Array("ae", "iu"), "log_volume": Array("ae", finite=False),
-        "means": Array("aep", needed=False), "products": Array("gg"),
-        "loo_weights": Array("aep"), "loo_sums": Array("aep"), "y": Array("p"),
-        "label": Array("p", "iu", below="c"), "weight": Array("p"), "length": Array("p"),
+        "products": Array("gg"), "loo_errors": Array("ae2", "iuf", finite=False),
+        "means": Array("aep", needed=False), "loo_weights": Array("aep", needed=False),
+        "loo_sums": Array("aep", needed=False), "y": Array("p", needed=False),
+        "label": Array("p", "iu", below="c", needed=False), "weight": Array("p", needed=False),
+        "length": Array("p", needed=False),
     },
 }  # fmt: skip

@@ -5,6 +5,7 @@ some to compiled loops, so that shapes must agree and indices lie in range.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,8 @@ def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
 def _check_shells(table: Shells, shells: Any, sizes: dict[str, int]) -> None:
     n_shells = sizes["a"] * sizes["e"]
     refuse_if(sizes["g"] != n_shells, f"table_.products is of {sizes['g']} shells, not {n_shells}.")
+    points = {getattr(table, f.name) is None for f in fields(table) if f.default is None}
+    refuse_if(len(points) > 1, "table_ has some arrays over points, and lacks others.")
     part = table.means is not None and sizes["s"] != sizes["p"]
     refuse_if(part, "table_.means are there, and not all points support.")
     if isinstance(shells, tuple):

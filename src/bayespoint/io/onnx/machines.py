@@ -36,6 +36,8 @@ class Machines:
             self._points = _dense_points(points.X)
             if self._kernel.center is not None:
                 self._X = w.add("Sub", X, self._kernel.center.astype(np.float64))
+            if self._kernel.column_scale is not None:
+                self._X = w.add("Mul", self._X, self._kernel.column_scale.astype(np.float64))
             self._values = getattr(self, f"_{self._kernel.name}")()
         if self._values is not None and self._kernel.bias:
             self._values = w.add("Add", self._values, float(self._kernel.bias))
@@ -69,7 +71,7 @@ class Machines:
         distance = w.add("Add", w.add("Add", products, self._squared_norm()), squared)
         distance = w.add("Max", distance, 0.0)
         self._constant_scale(1.0)
-        return w.add("Exp", w.add("Mul", distance, -float(self._kernel.gamma)))
+        return w.add("Exp", w.add("Mul", distance, -float(self._kernel.width)))
 
     def _laplacian(self) -> str:
         w = self._w
@@ -79,7 +81,7 @@ class Machines:
             num_scan_inputs=1, n_outputs=2,
         )  # fmt: skip
         self._constant_scale(1.0)
-        gamma = -float(self._kernel.gamma)
+        gamma = -float(self._kernel.width)
         return w.add("Exp", w.add("Mul", w.add("Transpose", distance, perm=[1, 0]), gamma))
 
     def _squared_norm(self) -> str:

@@ -7,12 +7,12 @@ import numpy as np
 from scipy.stats import binom, ks_2samp, kstwobign
 
 from bayespoint import VersionSpace, inference
-from bayespoint._support import diagnostics
 from bayespoint._support.types import Array
 from bayespoint.displays.style import BLUE, GREEN, VERMILION, label_axes
 from bayespoint.papers.reproduction import digits
 from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import stderr
+from bayespoint.space import diagnostics
 
 N_TRAIN, N_TEST, N_DRAWS = 188, 453, 1000
 

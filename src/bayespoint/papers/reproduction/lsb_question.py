@@ -6,13 +6,13 @@ import numpy as np
 from scipy.stats import chi2
 
 from bayespoint import Posterior, VersionSpace, inference
-from bayespoint._support import diagnostics
 from bayespoint._support.types import Array
 from bayespoint.displays.style import BLUE, DASHES, GREEN, PURPLE, VERMILION, label_axes
 from bayespoint.papers import datasets
 from bayespoint.papers.reproduction import digits
 from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
 from bayespoint.papers.reproduction.tools import error_rate, stderr
+from bayespoint.space import diagnostics
 from bayespoint.space.posterior import dense
 
 N_PERCEPTRONS = 1000

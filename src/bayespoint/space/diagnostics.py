@@ -57,7 +57,7 @@ def ess(x: ArrayLike, method: str = "bulk") -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayespoint._support.diagnostics import ess
+    >>> from bayespoint.space.diagnostics import ess
     >>> x = np.random.default_rng(0).normal(size=(4, 1000))
     >>> bool(3500 < ess(x) < 4500)
     True
@@ -87,7 +87,7 @@ def rhat(x: ArrayLike) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayespoint._support.diagnostics import rhat
+    >>> from bayespoint.space.diagnostics import rhat
     >>> x = np.random.default_rng(0).normal(size=(4, 1000))
     >>> bool(rhat(x) < 1.01)
     True
@@ -112,7 +112,7 @@ def mcse_mean(x: ArrayLike) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayespoint._support.diagnostics import mcse_mean
+    >>> from bayespoint.space.diagnostics import mcse_mean
     >>> x = np.random.default_rng(0).normal(size=(4, 1000))
     >>> bool(0.014 < mcse_mean(x) < 0.018)  # 1 / sqrt(4000) = 0.0158
     True
