@@ -24,7 +24,7 @@ from bayespoint.space.posterior import Posterior, dense
 from bayespoint.space.rows import apply_kernel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trained:
     """What a fit remembers of its training rows, and of itself.
 

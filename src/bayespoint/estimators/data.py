@@ -14,7 +14,7 @@ from bayespoint.space.merging import DistinctRows, contradictions, encoded, merg
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingData:
     """What a fit was given, merged.
 

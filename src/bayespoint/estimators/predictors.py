@@ -35,7 +35,7 @@ class Asked(NamedTuple):
         return Asked(self.X[start:stop], self.place)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SupportPoints:
     """Training points that new ones are compared with, and by which kernel.
 
@@ -64,7 +64,7 @@ class SupportPoints:
         return replace(self, points=self.points.take(kept))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictor(ABC):
     """What all predictors hold.
 
@@ -167,7 +167,7 @@ def _centred(draws: Array) -> Array:
     return flat / np.sqrt(draws.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BayesPointPredictor(Predictor):
     """Decides by the centre of the draws; probabilities by a link of its cosines.
 
@@ -199,7 +199,7 @@ class BayesPointPredictor(Predictor):
         return decisions.shift_outputs(outputs, self.steepness, self.log_weight)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpanVotePredictor(Predictor):
     """Decides by the share of draws that say a class, as published (KGS eq. 4)."""
 
@@ -240,7 +240,7 @@ class SpanVotePredictor(Predictor):
         return decisions.combine_votes(votes, self.log_weight)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VotePredictor(SpanVotePredictor):
     """Decides by the exact predictive probability, averaged over draws.
 
@@ -319,7 +319,7 @@ def _left_open(inside: Array) -> Array:
     return np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GaussianPredictor(VotePredictor):
     """Decides by the probability of posteriors in closed form.
 

@@ -79,7 +79,7 @@ def _chosen(table: "Shells", shells: Any, given: Any, budget: Budget) -> tuple[A
     return shells, (table.counts > 0).astype(float)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shells:
     """What is left of an `Onion` once its draws are gone; compressed models keep less."""
 

@@ -17,7 +17,7 @@ from bayespoint.space.posterior import dense, unit_centre
 HELD_OUT_DRAWS = 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws:
     """Unit classifiers of all machines, w = sum_j coef_j phi(x_j), and what they tell.
 
@@ -91,7 +91,7 @@ class Draws:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussian:
     """Posteriors in closed form, and a committee drawn from them.
 
@@ -106,7 +106,7 @@ class Gaussian:
     posteriors: list[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """What a fit asks of a method beside the problem itself.
 

@@ -12,7 +12,7 @@ from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """The binary problems ("machines") of a classifier, over the same points.
 

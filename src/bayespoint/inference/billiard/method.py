@@ -29,7 +29,7 @@ THIN_NOISY = 8
 HELD_OUT_FLIGHTS = 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BallPaths:
     """Where balls are and what they have met, to fly on from; balls of a machine in a row."""
 

@@ -20,7 +20,7 @@ HELD_OUT_TOL = 1e-2
 LEAST_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldSites:
     """Sites of all machines, for the next fit to begin with."""
 

@@ -12,7 +12,7 @@ from bayespoint.inference.draws import Draws
 from bayespoint.space.posterior import Posterior
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PerceptronSums:
     """What further perceptrons are added to; draws themselves are in `Draws`."""
 
