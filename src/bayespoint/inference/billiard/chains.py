@@ -259,14 +259,20 @@ def mixing(
     ``outputs``: (n_chains, n_draws, m).
     """
     numbers = [outputs @ (target / np.sqrt(squared_length)), errors]
-    sizes = [CONSTANT * np.max(np.abs(x)) for x in numbers]
-    # Without what rounding makes of equal numbers: ranks would tell chains apart by it.
-    varying = [np.rint(x / s) for x, s in zip(numbers, sizes, strict=True) if np.ptp(x) > s]
+    varying = [_without_rounding(x) for x in numbers]
+    varying = [x for x in varying if np.ptp(x) > 0]
     if not varying:  # version space is a point
         return 1.0, float(errors.size)
     rhat = [diagnostics.rhat(x) for x in varying]
     ess = [diagnostics.ess(x) for x in varying]
     return float(np.max(rhat)), float(np.min(ess))
+
+
+def _without_rounding(x: Array) -> Array:
+    """Make equal what differs by rounding alone, or ranks would tell chains apart by it."""
+    values = np.sort(x, axis=None)
+    first = values[np.append(True, np.diff(values) > CONSTANT * np.max(np.abs(x)))]
+    return first[np.searchsorted(first, x, side="right") - 1]
 
 
 def warn_if_unmixed(name: str, n_draws: int, rhat: Any) -> None:
