@@ -13,6 +13,7 @@ from bayespoint._support.checks import entropy_of
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
+from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
@@ -22,9 +23,6 @@ from bayespoint.inference.draws import Plan
 from bayespoint.inference.onion.table import check_depth, error_table
 from bayespoint.space.decisions import fit_link
 from bayespoint.space.host import Host
-
-# Share of max_time for drawing; the link is found in what is left.
-DRAWING_SHARE = 0.9
 
 
 class OnionClassifier(KernelClassifier):
@@ -179,7 +177,7 @@ class OnionClassifier(KernelClassifier):
         """Fit, and return whether Ctrl-C cut it short."""
         max_time, precomputed = parameters.max_time, parameters.precomputed
         budget = Budget(
-            None if max_time is None else DRAWING_SHARE * max_time,
+            None if max_time is None else (1 - LINK_SHARE) * max_time,
             "bayespoint" if parameters.verbose else None,
         )
         inputs, y = Host(self.n_jobs).training_inputs(self, X, y, precomputed=precomputed)
