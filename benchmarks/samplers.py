@@ -50,7 +50,7 @@ N_CHAINS = 4
 BATCHED_CHAINS = 16  # of BoTorch, which moves them together
 CONVERGED = 1.1  # largest split R-hat
 
-# Two-sided false-alarm rate of 1e-6, the rule of tests/thresholds.py.
+# Two-sided false-alarm rate of 1e-6, the rule of tests/helpers/thresholds.py.
 Z_LIMIT = 4.9
 
 # Stored numbers a sampler: 160 MB. Draws beyond are thinned out.

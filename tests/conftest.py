@@ -4,6 +4,9 @@ import signal
 import threading
 
 import pytest
+from helpers.clock import Clock
+
+from bayespoint._support import budget
 
 SKIPPED = "bayespoint/skipped"  # in pytest's cache
 
@@ -17,6 +20,14 @@ def ctrl_c_interrupts():
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time as limits and progress see it: it moves on by ``clock.step`` at each look, or by hand."""
+    fake = Clock()
+    monkeypatch.setattr(budget, "clock", fake)
+    return fake
 
 
 class Skipped:

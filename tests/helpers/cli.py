@@ -4,12 +4,11 @@ import csv
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from typer.testing import CliRunner
 
-import bayespoint
 from bayespoint.cli.app import app
+from helpers.paths import SOURCE
 
 FAST = ["--inference", "perceptron", "--n-draws", "8", "--n-jobs", "1"]
 
@@ -38,7 +37,7 @@ def fails(code, *arguments, words=(), input=None):
 def run_process(code, *arguments, stdout=subprocess.PIPE):
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(Path(bayespoint.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
         stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
     )  # fmt: skip
 

@@ -38,7 +38,7 @@ STARTS = ("consistent", "random", "light_trap")
 CONSTANT = 1e-9
 
 # An R-hat above this tells chains that do not agree, if they have at least so many draws:
-# independent ones exceed it in none of 20,000 trials (tests/test_diagnostics.py).
+# independent ones exceed it in none of 20,000 trials (tests/space/test_diagnostics.py).
 UNMIXED = 1.2
 UNMIXED_DRAWS = 25
 

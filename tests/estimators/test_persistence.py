@@ -1,0 +1,194 @@
+"""Fitted classifiers elsewhere: skops, joblib, many threads, forked processes, the command line."""
+
+import hashlib
+import io
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pytest
+from helpers.paths import DATA, ROOT
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.io import model_file
+from bayespoint.io.model_file.fields import FIELDS
+
+FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
+SAMPLES = DATA
+
+# As in docs/guides/model-files.md.
+TRUSTED = [
+    "bayespoint.estimators.base.Trained",
+    "bayespoint.estimators.classifier.BayesPointClassifier",
+    "bayespoint.estimators.onion.OnionClassifier",
+    "bayespoint.estimators.predictors.BayesPointPredictor",
+    "bayespoint.estimators.predictors.GaussianPredictor",
+    "bayespoint.estimators.predictors.SpanVotePredictor",
+    "bayespoint.estimators.predictors.SupportPoints",
+    "bayespoint.estimators.predictors.VotePredictor",
+    "bayespoint.estimators.rejection.RejectingClassifier",
+    "bayespoint.estimators.settings.Settings",
+    "bayespoint.estimators.shells.Shells",
+    "bayespoint.inference.billiard.method.BallPaths",
+    "bayespoint.inference.draws.Draws",
+    "bayespoint.inference.ep.method.HeldSites",
+    "bayespoint.inference.perceptron.ensemble.PerceptronSums",
+    "bayespoint.space.kernels.Kernel",
+    "bayespoint.space.kernels.Points",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+]
+
+
+def pipeline(method="ep", rejecting=False):
+    clf = BayesPointClassifier(inference=method, **FIXED)
+    if rejecting:
+        clf = RejectingClassifier(clf, coverage=0.9, cv=2)
+    X, y = load_iris(return_X_y=True)
+    return make_pipeline(StandardScaler(), clf).fit(X, np.array(["a", "b", "c"])[y]), X
+
+
+@pytest.mark.parametrize("rejecting", [False, True])
+@pytest.mark.parametrize("method", ["perceptron", "billiard", "ep"])
+@pytest.mark.filterwarnings("ignore:the billiard")
+def test_skops(method, rejecting):
+    skops_io = pytest.importorskip("skops.io")
+    clf, X = pipeline(method, rejecting)
+    stored = skops_io.dumps(clf)
+    assert set(skops_io.get_untrusted_types(data=stored)) <= set(TRUSTED)
+    again = skops_io.loads(stored, trusted=TRUSTED)
+    assert np.array_equal(clf.predict_proba(X), again.predict_proba(X))
+    assert np.array_equal(clf.predict(X), again.predict(X))
+
+
+def test_skops_does_not_trust_by_itself():
+    skops_io = pytest.importorskip("skops.io")
+    clf, _ = pipeline()
+    with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException):
+        skops_io.loads(skops_io.dumps(clf), trusted=[])
+
+
+def test_trusted_types_are_all_that_models_hold():
+    assert {f"{kind.__module__}.{kind.__name__}" for kind in FIELDS} <= set(TRUSTED)
+
+
+def test_the_guide_names_the_same_trusted_types():
+    page = ROOT / "docs" / "guides" / "model-files.md"
+    if not page.is_file():
+        pytest.skip("docs are not here: not a checkout")
+    text = page.read_text(encoding="utf-8")
+    assert all(f'"{name}"' in text for name in TRUSTED)
+
+
+@pytest.mark.parametrize("method", ["perceptron", "ep"])
+def test_joblib(method):
+    clf, X = pipeline(method)
+    buffer = io.BytesIO()
+    joblib.dump(clf, buffer)
+    buffer.seek(0)
+    assert np.array_equal(joblib.load(buffer).predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("model-v1-*.bpm")), ids=lambda path: path.stem)
+# Python from 3.12 on warns of forks beside threads.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_threads_and_forks_agree_with_one_thread(path, n_jobs):
+    clf = model_file.load(path).classifier
+    getattr(clf, "estimator_", clf).n_jobs = n_jobs
+    X, _ = load_iris(return_X_y=True)
+    expected = clf.predict_proba(X).tobytes()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: clf.predict_proba(X).tobytes(), range(16)))
+    assert set(found) == {expected}
+    if hasattr(os, "fork"):
+        assert forked(lambda: clf.predict_proba(X)) == hashlib.sha256(expected).digest()
+
+
+def forked(work):
+    receive, send = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(send, hashlib.sha256(work().tobytes()).digest())
+        finally:
+            os._exit(0)
+    os.close(send)
+    with open(receive, "rb") as stream:
+        digest = stream.read()
+    os.waitpid(pid, 0)
+    return digest
+
+
+# ---------------------------------------------------------------------- info and export
+
+
+@pytest.fixture
+def trained(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    path = tmp_path / "m.bpm"
+    model_file.save(
+        path, BayesPointClassifier(**FIXED).fit(X, y), about={"ti\x1b[31mtle": "\u202e"}
+    )
+    return path
+
+
+def test_info_says_that_training_rows_are_inside(trained, capsys):
+    info = pytest.importorskip("bayespoint.cli.info")
+    info.run_info(trained)
+    printed = capsys.readouterr().out
+    assert "Training rows are inside: 149 of 150" in printed
+    assert "\x1b[31m" not in printed
+    assert "\u202e" not in printed
+    info.run_info(trained, json=True)
+    assert json.loads(capsys.readouterr().out)["training_rows_inside"] == 149
+
+
+def test_info_of_a_bad_file(tmp_path, capsys):
+    typer = pytest.importorskip("typer")
+    info = pytest.importorskip("bayespoint.cli.info")
+    (tmp_path / "m.bpm").write_bytes(b"PK")
+    with pytest.raises(typer.Exit) as caught:
+        info.run_info(tmp_path / "m.bpm")
+    assert caught.value.exit_code == 1
+    assert "not a bayespoint model file" in capsys.readouterr().err
+
+
+def test_export_to_skops(trained, tmp_path, capsys):
+    skops_io = pytest.importorskip("skops.io")
+    export = pytest.importorskip("bayespoint.cli.export")
+    export.run_export(trained, tmp_path / "m.skops")
+    assert "training rows are inside" in capsys.readouterr().out
+    X, _ = load_iris(return_X_y=True)
+    again = skops_io.load(tmp_path / "m.skops", trusted=TRUSTED)
+    expected = model_file.load(trained).classifier.predict_proba(X)
+    assert np.array_equal(again.predict_proba(X), expected)
+
+
+def test_export_to_onnx(trained, tmp_path):
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    export = pytest.importorskip("bayespoint.cli.export")
+    export.run_export(trained, tmp_path / "m.onnx")
+    X, _ = load_iris(return_X_y=True)
+    session = runtime.InferenceSession(
+        str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"]
+    )  # fmt: skip
+    found = session.run(["probabilities"], {"X": X.astype(np.float32)})[0]
+    expected = model_file.load(trained).classifier.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_export_by_suffix(trained, tmp_path, capsys):
+    typer = pytest.importorskip("typer")
+    export = pytest.importorskip("bayespoint.cli.export")
+    with pytest.raises(typer.Exit) as caught:
+        export.run_export(trained, tmp_path / "m.txt")
+    assert caught.value.exit_code == 2
+    assert "must end in .onnx or .skops" in capsys.readouterr().err
+    assert not (tmp_path / "m.txt").exists()

@@ -1,0 +1,39 @@
+"""Version spaces of the onion with exact draws."""
+
+import numpy as np
+
+from bayespoint.inference.billiard.balls import wrong_labels
+from helpers.thresholds import two_stage
+from helpers.version_spaces import (
+    exact_draws,
+    skewed,
+)
+
+# Shells with a smaller share of the prior are not compared one by one.
+LEAST_SHARE = 0.005
+
+
+def assert_caught(check, length, seed):
+    result = two_stage(check, length, seed)
+    assert not result.passed, result
+
+
+def linear(m, dim, seed, flipped=()):
+    """Points in few dimensions, of unequal lengths; ``flipped`` labels make contradictions."""
+    problem = skewed(m, seed, dim=dim)
+    y = problem.y.copy()
+    y[list(flipped)] *= -1
+    return problem._replace(y=y)
+
+
+def prior_draws(problem, n, rng):
+    """Coefficients of unit vectors that are uniform on the whole sphere."""
+    return exact_draws(problem._replace(noise=0.5), n, rng)
+
+
+def members(problem, outputs, shape):
+    """Whether each draw is in each shell of a table, shells in a row (last axis)."""
+    cells = wrong_labels(problem.y, outputs)
+    inside = np.all(cells < shape, axis=-1)
+    number = np.where(inside, cells[..., 0] * shape[1] + cells[..., 1], -1)
+    return number[..., None] == np.arange(np.prod(shape))

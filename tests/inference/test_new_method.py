@@ -1,0 +1,117 @@
+"""A new inference method needs its class and its place in `METHODS`; all else follows.
+
+`HalfMeans` is the smallest method there is, and an example for CONTRIBUTING.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.paths import SOURCE
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.preprocessing import StandardScaler
+
+from bayespoint import BayesPointClassifier, VersionSpace
+from bayespoint.inference.draws import Draws, Method
+from bayespoint.inference.methods import METHODS
+from bayespoint.inference.sampling import sampling
+
+
+class HalfMeans(Method):
+    """Each draw is the difference of the class means over a random half of the points."""
+
+    name = title = "half_means"
+
+    def infer(self, problem, plan, held):  # noqa: ARG002
+        return self._draws(problem, plan, np.arange(len(problem.row)), 7)
+
+    def held_out(self, problem, folds, plan):
+        return {
+            fold: problem.outputs(self._draws(problem, plan, kept, 7, fold).bayes_points)
+            for fold, kept in folds.items()
+        }
+
+    def _draws(self, problem, plan, kept, *key):
+        rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
+        coef = np.zeros((len(problem.targets), plan.n_draws, len(problem.row)))
+        for draw in range(plan.n_draws):
+            half = rng.permutation(kept)[: -(-len(kept) // 2)]
+            signs = problem.targets[:, half].astype(float)
+            coef[:, draw, half] = signs / np.maximum(
+                np.sum(signs[:, :, None] == signs[:, None], 2), 1
+            )
+        return Draws.from_coef(problem, list(coef))
+
+
+SCRIPT = """
+import sys
+from bayespoint.inference.methods import METHODS
+from test_new_method import HalfMeans
+METHODS["half_means"] = HalfMeans()
+from bayespoint import BayesPointClassifier
+from bayespoint.cli import main
+from bayespoint.io import model_file
+from sklearn.datasets import load_iris
+X, y = load_iris(return_X_y=True)
+clf = BayesPointClassifier(inference="half_means", random_state=0).fit(X, y)
+model_file.save("half.bpm", clf)
+again = model_file.load("half.bpm").classifier
+assert (again.predict_proba(X) == clf.predict_proba(X)).all()
+sys.argv = ["bayespoint", "train", "flowers.csv", "--target", "kind", "--model", "flowers.bpm",
+            "--inference", "half_means"]
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(METHODS, "half_means", HalfMeans())
+
+
+@pytest.mark.parametrize("decision", ["auto", "vote", "span_vote"])
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
+def test_it_is_a_value_of_inference(load, decision):
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    settings = {"inference": "half_means", "decision": decision, "n_draws": 20, "random_state": 0}
+    clf = BayesPointClassifier(**settings).fit(X[::2], y[::2])
+    assert clf.score(X[1::2], y[1::2]) > 0.8
+    proba = clf.predict_proba(X[1::2])
+    assert_allclose(proba.sum(axis=1), 1)
+    assert_array_equal(clf.classes_[proba.argmax(axis=1)], clf.predict(X[1::2]))
+    assert_array_equal(
+        proba, BayesPointClassifier(**settings).fit(X[::2], y[::2]).predict_proba(X[1::2])
+    )
+    assert clf.n_draws_ == 20
+    assert clf.posterior(0).coef.shape == (20, len(X[::2]))
+
+
+def test_it_takes_no_label_noise_and_says_so():
+    with pytest.raises(ValueError, match="'half_means' takes every label as right"):
+        BayesPointClassifier(inference="half_means", label_noise=0.1).fit([[0], [1]], [0, 1])
+
+
+def test_one_version_space_is_the_case_of_one_machine():
+    space = VersionSpace(0.5 + 0.5 * np.eye(6), [1, 1, 1, -1, -1, -1])
+    with sampling(space, "half means", 50, random_state=0) as (problem, plan):
+        draws = HalfMeans().infer(problem, plan, None)
+    assert_allclose(np.sum(draws.coef[0] * space.outputs(draws.coef[0]), axis=1), 1)
+    assert np.all(space.margins(draws.bayes_points[0]) > 0)
+    assert 0 < draws.angle_errors[0] < 0.2
+
+
+def test_model_files_and_the_command_line_follow(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    lines = [",".join(map(str, [*row, f"k{label}"])) for row, label in zip(X, y, strict=True)]
+    (tmp_path / "flowers.csv").write_text("\n".join(["a,b,c,d,kind", *lines]))
+    folders = [SOURCE, Path(__file__).parent]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "by half_means" in done.stdout
