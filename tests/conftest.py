@@ -1,13 +1,17 @@
-"""Ctrl-C, and ``--skipped-before``: what was skipped for want of an extra runs once it is there."""
+"""What all tests share: Ctrl-C, the clock, compiled loops, and ``--skipped-before``."""
 
+import importlib.util
+import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from helpers.clock import Clock
 
-from bayespoint._support import budget
-
+TESTS = Path(__file__).resolve().parent
 SKIPPED = "bayespoint/skipped"  # in pytest's cache
 
 
@@ -24,10 +28,32 @@ def ctrl_c_interrupts():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time as limits and progress see it: it moves on by ``clock.step`` at each look, or by hand."""
+    """Time as limits and progress see it; each look moves it on by ``clock.step``."""
+    from bayespoint._support import budget
+
     fake = Clock()
     monkeypatch.setattr(budget, "clock", fake)
     return fake
+
+
+# ------------------------------------------------------- loops are compiled once, not by each worker
+
+
+def compile_loops():
+    """Fill Numba's cache, where it is empty, in one process for each kind of loop."""
+    package = Path(importlib.util.find_spec("bayespoint").origin).parent
+    if list(package.glob("_loops/__pycache__/*.nbi")):
+        return
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [package.parent, TESTS]))}
+    command = [sys.executable, "-m", "helpers.loops"]
+    at_work = [
+        subprocess.Popen([*command, kind], env=environment) for kind in ("billiard", "perceptron")
+    ]
+    for process in at_work:
+        process.wait()
+
+
+# ---------------------------------------- what was skipped for want of an extra, once that is there
 
 
 class Skipped:
@@ -56,10 +82,17 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.skipped_before = None
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
     if config.getoption("--skipped-before"):
-        config.skipped_before = set(config.cache.get(SKIPPED, []))
-    if not hasattr(config, "workerinput") and not config.getoption("--collect-only"):
-        config.pluginmanager.register(Skipped(config.cache))
+        if cache is None:
+            raise pytest.UsageError("--skipped-before reads pytest's cache, which is switched off")
+        config.skipped_before = set(cache.get(SKIPPED, []))
+    if hasattr(config, "workerinput") or config.getoption("--collect-only"):
+        return
+    if cache is not None:
+        config.pluginmanager.register(Skipped(cache))
+    if config.getoption("numprocesses", None):
+        compile_loops()
 
 
 def pytest_ignore_collect(collection_path, config):

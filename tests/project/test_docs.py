@@ -4,11 +4,11 @@ import pytest
 from helpers.pages import BLOCK, assert_alike
 from helpers.paths import ROOT
 
-PAGES = [p for p in (ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")) if p.is_file()]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").glob("**/*.md"))
 
 
-@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_of_a_page_run_in_order(page, capsys):
+def run_blocks(page, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     names = {}
     for code, shown in BLOCK.findall(page.read_text(encoding="utf-8")):
@@ -16,6 +16,20 @@ def test_blocks_of_a_page_run_in_order(page, capsys):
         printed = capsys.readouterr().out
         if shown:
             assert_alike(printed, shown)
+
+
+def test_blocks_of_the_readme_run(capsys):
+    run_blocks(README, capsys)
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_blocks_of_a_page_run_in_order(page, capsys):
+    run_blocks(page, capsys)
 
 
 def test_a_wrong_number_is_noticed():
