@@ -1,35 +1,50 @@
 """Outputs at points that were left out, for the link and for the choice of settings."""
 
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from bayespoint._support.budget import Budget
 from bayespoint._support.types import Array
-from bayespoint.inference.draws import HELD_OUT_DRAWS, Method, Plan
+from bayespoint.inference.draws import Method, Plan
 from bayespoint.inference.problem import Problem
-from bayespoint.space.decisions import fit_link
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
+from bayespoint.space.links import Link, fit_link
 from bayespoint.space.merging import of_each_class
 
-# The link is fitted on held-out outputs of at most so many points, by so many folds.
+# Where draws themselves leave points out in turn: folds, and how many with few draws. With fewer
+# than that, and for other methods, machines of their own are trained without each fold, on at most
+# so many points.
+FOLDS, FEW_FOLDS = 10, 5
+MANY_DRAWS = 20
 LINK_POINTS = 2000
-LINK_FOLDS = 5
+
+# Points that the link is fitted to, at most: more change it little, and take time.
+MOST_FITTED = 50_000
 
 # Share of max_time kept for the link, and the seconds it may take after Ctrl-C.
 LINK_SHARE = 0.1
 LINK_TIME_AFTER_INTERRUPT = 1.0
 
 
-def link_points(label: Array, entropy: int) -> Array:
-    """Choose at most `LINK_POINTS` points, every class in proportion and none left out."""
+def link_points(label: Array, entropy: int, most: int = LINK_POINTS) -> Array:
+    """Choose some points, every class in proportion and none left out."""
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 1))
-    return of_each_class(label, LINK_POINTS, seed)
+    return of_each_class(label, most, seed)
+
+
+def folds_of(label: Array, n_folds: int) -> Array:
+    """Numbers of equal folds, every class in proportion."""
+    fold = np.empty(len(label), dtype=np.int64)
+    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % n_folds
+    return fold
+
+
+def folds_of_draws(label: Array, n_draws: int) -> Array | None:
+    """Folds that draws leave out in turn; None where there are too few draws."""
+    if n_draws < FEW_FOLDS:
+        return None
+    return folds_of(label, FOLDS if n_draws >= MANY_DRAWS else FEW_FOLDS)
 
 
 def out_of_fold(method: Method, problem: Problem, label: Array, plan: Plan) -> tuple[Array, Array]:
@@ -50,21 +65,24 @@ def out_of_fold(method: Method, problem: Problem, label: Array, plan: Plan) -> t
     outputs : ndarray of shape (n_known,) or (n_known, n_machines)
         Divided by the lengths of the points in feature space.
     """
-    fold = np.empty(len(label), dtype=np.int64)
-    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % LINK_FOLDS
-    outputs = np.zeros(problem.targets.shape)
-    folds = {k: np.flatnonzero(fold != k) for k in range(LINK_FOLDS) if np.any(fold == k)}
+    fold = folds_of(label, FEW_FOLDS)
+    outputs = np.full(problem.targets.shape, np.nan)
+    folds = {k: np.flatnonzero(fold != k) for k in range(FEW_FOLDS) if np.any(fold == k)}
     folds = {k: visited for k, visited in folds.items() if len(visited)}
-    found = method.held_out(problem, folds, plan)
-    for k, of_fold in found.items():
+    for k, of_fold in method.held_out(problem, folds, plan).items():
         outputs[:, fold == k] = of_fold[:, fold == k]
-    known = np.flatnonzero(np.isin(fold, list(found)))
-    outputs = (outputs / np.sqrt(problem.rows.diagonal)).T[known]
-    return known, outputs[:, 0] if len(problem.targets) == 1 else outputs
+    return cosines_known(problem, outputs)
+
+
+def cosines_known(problem: Problem, outputs: Array) -> tuple[Array, Array]:
+    """Points that have outputs, and their cosines: of one machine, or one a class."""
+    known = np.flatnonzero(np.all(np.isfinite(outputs), axis=0))
+    cosines = (outputs / np.sqrt(problem.rows.diagonal)).T[known]
+    return known, cosines[:, 0] if len(problem.targets) == 1 else cosines
 
 
 class LinkWork(NamedTuple):
-    """What the steepness of the link is found from."""
+    """What the link is found from."""
 
     method: Method
     problem: Problem
@@ -74,50 +92,45 @@ class LinkWork(NamedTuple):
     inputs: Inputs  # rows of the problem
 
 
-def link_steepness(work: LinkWork) -> float:
-    """Steepness of the link that suits outputs at points left out; some of them where many."""
+def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> Link:
+    """Link that suits outputs at points left out: those given, or of machines of their own.
+
+    Parameters
+    ----------
+    work : LinkWork
+    left_out : ndarray of shape (n_machines, n_points) or None
+        Outputs of `inference.draws.Draws`, NaN where unknown.
+    max_time : float or None
+        Of the fit.
+    """
+    problem, label = work.problem, work.label
+    if left_out is not None:
+        known, outputs = cosines_known(problem, left_out)
+        if len(np.unique(label[known])) == len(np.unique(label)):
+            return _fitted(outputs, label[known], problem.weight[known], work.plan.entropy)
+    _limit_time(work, max_time)
     method, problem, label, plan, kernel, inputs = work
-    weight = problem.weight
     if len(label) > LINK_POINTS:
+        problem.rows.release()  # its memory, before other rows take some
         chosen = link_points(label, plan.entropy)
         rows = inputs.take(chosen).rows(kernel, problem.rows.cache_bytes, plan.threads)
-        label, weight, problem = label[chosen], weight[chosen], problem.over(rows, chosen)
+        label, problem = label[chosen], problem.over(rows, chosen)
     known, outputs = out_of_fold(method, problem, label, plan)
-    return fit_link(outputs, label[known], weight[known])
+    return _fitted(outputs, label[known], problem.weight[known], plan.entropy)
 
 
-@contextmanager
-def link_beside(place: Any, work: LinkWork, *, wanted: bool) -> Iterator[Future | None]:
-    """Fit the link to other runs while the draws are made, where the host has time for that.
-
-    Yields a future of its steepness, or None where the link comes later. ``wanted``: whether there
-    will be a link at all.
-    """
-    plan = work.plan
-    many = len(work.label) > LINK_POINTS and plan.n_draws >= HELD_OUT_DRAWS
-    idle = work.problem.rows.leaves_host_idle and work.method.light_held_out
-    if not (wanted and many and idle and plan.budget.max_time is None):
-        yield None
-        return
-    own = Budget(parent=plan.budget)
-    with place.beside(link_steepness, work._replace(plan=replace(plan, budget=own))) as link:
-        try:
-            yield link
-        except BaseException:
-            own.interrupt()  # nobody waits for it
-            raise
+def _fitted(outputs: Array, label: Array, weight: Array, entropy: int) -> Link:
+    if len(label) > MOST_FITTED:
+        chosen = link_points(label, entropy, MOST_FITTED)
+        outputs, label, weight = outputs[chosen], label[chosen], weight[chosen]
+    return fit_link(outputs, label, weight)
 
 
-def finish_link(found: Future | None, work: LinkWork, max_time: float | None) -> float:
-    """Steepness of the link: as found beside the draws, or in the time that is left."""
+def _limit_time(work: LinkWork, max_time: float | None) -> None:
+    """Give the link its own share of time."""
     budget = work.plan.budget
-    if found is not None and not budget.interrupted:
-        return found.result()
-    if len(work.label) > LINK_POINTS:
-        work.problem.rows.release()  # its memory, before other rows take some
-    time_left = None
+    left = None
     if max_time is not None:
-        time_left = max(max_time - budget.elapsed(), LINK_SHARE * max_time)
+        left = max(max_time - budget.elapsed(), LINK_SHARE * max_time)
     budget.label = None
-    budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else time_left)
-    return link_steepness(work)
+    budget.renew(LINK_TIME_AFTER_INTERRUPT if budget.interrupted else left)

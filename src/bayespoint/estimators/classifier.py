@@ -13,7 +13,7 @@ from bayespoint._support.devices import MOST_LABEL_POINTS
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
-from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, finish_link, link_beside
+from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of_draws, link_of
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import draws_of, label_probabilities, predictor_of
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
@@ -303,19 +303,21 @@ class BayesPointClassifier(KernelClassifier):
             data.check_origin(problem.rows.diagonal)
             if settings.softness == 0:
                 data.check_consistent(settings.class_noise)
-            plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads)
-            work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
-            with link_beside(place, work, wanted=settings.decision == "bayes_point") as link:
-                inferred = method.infer(problem, plan, held)
+            folds = None
+            if settings.decision == "bayes_point":
+                folds = folds_of_draws(data.distinct.label, parameters.n_draws)
+            plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads, folds)
+            inferred = method.infer(problem, plan, held)
             predictor = predictor_of(inferred, problem, data, settings, kernel)
             proba = label_probabilities(
                 inferred, problem, data, settings, most_points=place.most_label_points,
                 whitener=predictor.whitener if isinstance(predictor, VotePredictor) else None,
             )  # fmt: skip
             if isinstance(predictor, BayesPointPredictor):
-                plan = replace(plan, n_draws=draws_of(inferred).n_draws)
-                steepness = finish_link(link, work._replace(plan=plan), max_time)
-                predictor = replace(predictor, steepness=steepness)
+                draws = draws_of(inferred)
+                plan = replace(plan, n_draws=draws.n_draws)
+                work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
+                predictor = replace(predictor, link=link_of(work, draws.left_out, max_time))
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)
@@ -366,7 +368,7 @@ class BayesPointClassifier(KernelClassifier):
             settings = replace(settings, log_evidence=evidence)
         self.device_, self.classes_ = place.name, data.classes
         self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
-        self.draws_ = replace(draws, factor=None)
+        self.draws_ = replace(draws, factor=None, left_out=None)
         self.support_ = data.distinct.row[predictor.used]
         self.support_vectors_ = data.inputs.support_vectors(predictor.used)
 

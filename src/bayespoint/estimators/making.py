@@ -23,8 +23,8 @@ from bayespoint.estimators.settings import Settings
 from bayespoint.inference.draws import Draws, Gaussian
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
-from bayespoint.space.decisions import fit_steepness
 from bayespoint.space.kernels import Kernel
+from bayespoint.space.links import VOTES_USUAL, Link, fit_link, vote_outputs
 from bayespoint.space.merging import contested
 
 
@@ -62,18 +62,21 @@ def predictor_of(
         settings.softness, noise,
     )  # fmt: skip
     if settings.decision == "bayes_point":
-        return BayesPointPredictor(*common, steepness=np.nan)
+        return BayesPointPredictor(*common, Link.plain(len(data.classes)))
     if settings.decision == "span_vote":
         return SpanVotePredictor(*common)
     whitener = factor_of(inferred, problem).whitener()
     if not isinstance(inferred, Gaussian):
         return VotePredictor(*common, whitener)
-    steepness = None
+    link = None
     if settings.decision == "calibrated":
         alone = ~contested(data.distinct)
-        scores = np.array([posterior.held_out_scores(alone) for posterior in inferred.posteriors])
-        steepness, _ = fit_steepness(scores, data.distinct.label, data.distinct.weight, noise)
-    return GaussianPredictor(*common, whitener, *_closed_form(inferred), steepness)
+        z = np.array([posterior.held_out_scores(alone) for posterior in inferred.posteriors])
+        link = fit_link(
+            vote_outputs(z), data.distinct.label, data.distinct.weight, noise=noise,
+            usual=VOTES_USUAL,
+        )  # fmt: skip
+    return GaussianPredictor(*common, whitener, *_closed_form(inferred), link)
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:

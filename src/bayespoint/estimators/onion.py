@@ -21,8 +21,8 @@ from bayespoint.estimators.settings import Settings, problem_of, settle
 from bayespoint.estimators.shells import Shells, checked_shells, draw_shells
 from bayespoint.inference.draws import Plan
 from bayespoint.inference.onion.table import check_depth, error_table
-from bayespoint.space.decisions import fit_link
 from bayespoint.space.host import Host
+from bayespoint.space.links import fit_link
 
 
 class OnionClassifier(KernelClassifier):
@@ -234,7 +234,7 @@ class OnionClassifier(KernelClassifier):
         predictor: Any = self.predictor_
         self.predictor_ = replace(
             predictor, bayes_points=centre[None],
-            steepness=fit_link(outputs, table.label, table.weight),
+            link=fit_link(outputs, table.label, table.weight),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ looking inside

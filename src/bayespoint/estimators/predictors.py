@@ -14,9 +14,10 @@ from scipy.special import ndtr, ndtri
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
-from bayespoint.space import decisions
+from bayespoint.space import decisions, links
 from bayespoint.space.inputs import same_precision
 from bayespoint.space.kernels import Kernel, Points
+from bayespoint.space.links import Link
 from bayespoint.space.posterior import dense
 from bayespoint.space.rows import apply_kernel
 
@@ -169,23 +170,22 @@ def _centred(draws: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BayesPointPredictor(Predictor):
-    """Decides by the centre of the draws; probabilities by a link of its cosines.
+    """Decides by a link of the cosines of the centre of the draws.
 
     Attributes
     ----------
-    steepness : float
-        Of the link.
+    link : Link
     """
 
-    steepness: float
+    link: Link
 
     def decision_function(self, asked: Asked) -> Array:
-        """Cosines, shifted by the class weights."""
-        return self._shifted(self.cosines(asked))
+        """Scores of the link, shifted by the class weights."""
+        return self._scores(self.cosines(asked))
 
     def proba_of(self, outputs: Array) -> Array:
-        """Probability of each class by the link of shifted cosines."""
-        return decisions.link(outputs, self.steepness)
+        """Probability of each class, from its score."""
+        return links.probabilities(outputs)
 
     def sample_proba(self, asked: Asked, members: Array) -> Array:
         """Probabilities according to some draws, (n_members, n, n_classes)."""
@@ -193,10 +193,10 @@ class BayesPointPredictor(Predictor):
         outputs = self.support.outputs(asked, np.concatenate(coef))
         outputs = outputs.reshape(asked.X.shape[0], len(coef), len(members)).transpose(2, 0, 1)
         outputs = outputs[:, :, 0] if len(coef) == 1 else outputs
-        return np.stack([decisions.link(self._shifted(o), self.steepness) for o in outputs])
+        return np.stack([links.probabilities(self._scores(o)) for o in outputs])
 
-    def _shifted(self, outputs: Array) -> Array:
-        return decisions.shift_outputs(outputs, self.steepness, self.log_weight)
+    def _scores(self, outputs: Array) -> Array:
+        return links.shifted(self.link.scores(outputs), self.log_weight)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -331,14 +331,14 @@ class GaussianPredictor(VotePredictor):
         P, which lowers the variance k(x, x) of a point by s . (P k)².
     sign : ndarray of shape (n_machines, n_support)
         s.
-    steepness : float or None
-        By which votes are made steeper; None leaves them as they are.
+    link : Link or None
+        Of the votes; None leaves them as they are.
     """
 
     mean: Array
     reducer: Array
     sign: Array
-    steepness: float | None = None
+    link: Link | None = None
 
     def _averaging(self) -> Callable[[Asked], Array]:
         """Return a function: the probability that each machine says yes, (n, n_classes)."""
@@ -360,8 +360,11 @@ class GaussianPredictor(VotePredictor):
         return outputs[0], outputs[1:]
 
     def _combined(self, votes: Array) -> Array:
-        if self.steepness is not None:
-            votes = decisions.sharpen(votes, self.steepness)
+        if self.link is not None:
+            logs = np.log(np.maximum(votes, decisions.LEAST_PROBABILITY))
+            outputs = logs if len(self.log_weight) > 2 else logs[..., 1] - logs[..., 0]
+            scores = self.link.scores(outputs)
+            votes = links.votes_of(scores, len(self.log_weight))
         return super()._combined(votes)
 
     def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:

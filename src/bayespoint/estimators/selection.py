@@ -24,8 +24,9 @@ from bayespoint.inference.ep.sites import (
     propagate,
 )
 from bayespoint.inference.problem import machines_of
-from bayespoint.space.decisions import fit_steepness, label_odds
+from bayespoint.space.decisions import label_odds
 from bayespoint.space.kernels import Kernel
+from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import of_each_class
 
 # Points that the evidence is computed of, at most; every class in proportion.
@@ -318,7 +319,10 @@ class _HeldOut(_Search):
             if found is None:
                 return -np.inf
             scores.append(held_out_scores(found, likelihood, self.alone))
-        return fit_steepness(np.array(scores), self.label, self.weight, self.noise)[1]
+        outputs = vote_outputs(np.array(scores))
+        return fit_steepness(outputs, self.label, self.weight, noise=self.noise, usual=VOTES_USUAL)[
+            1
+        ]
 
 
 class _Evidence(_Search):

@@ -34,9 +34,10 @@ from bayespoint.estimators.selection import (
 from bayespoint.inference.draws import Plan
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
-from bayespoint.space.decisions import fit_link, link, winners
+from bayespoint.space.decisions import winners
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel, scale_gamma
+from bayespoint.space.links import fit_link, probabilities
 from bayespoint.space.merging import DistinctRows, contested
 
 # Settings that can be chosen from the data, and the share of max_time that may take.
@@ -102,8 +103,6 @@ def choose_method(parameters: Parameters, data: TrainingData, place: Any) -> Set
     decision = parameters.decision
     if decision == "auto":
         decision = METHODS[inference].decision
-        if parameters.inference == "auto" and inference == "ep":
-            decision = "calibrated"
     if decision == "calibrated" and not METHODS[inference].closed_form:
         raise ValueError(
             f"decision='calibrated' needs the leave-one-out outputs of inference='ep'; got "
@@ -313,9 +312,10 @@ class _Trials:
         if not len(known):  # no fold has a draw: as bad as can be
             return 1.0, np.inf
         truth, copies = self._label[known], self._weight[known]
-        proba = link(outputs, fit_link(outputs, truth, copies))
-        right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
-        wrong = np.average(winners(outputs) != truth, weights=copies)
+        scores = fit_link(outputs, truth, copies).scores(outputs)
+        right = probabilities(scores)[np.arange(len(truth)), truth]
+        right = np.maximum(right, np.finfo(float).tiny)
+        wrong = np.average(winners(scores) != truth, weights=copies)
         return float(wrong), float(-np.average(np.log(right), weights=copies))
 
 

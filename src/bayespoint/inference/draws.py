@@ -46,6 +46,9 @@ class Draws:
         A dataclass of arrays that this method needs to go on, or None.
     factor : Factor or None
         Of the softened Gram matrix, where it was computed; a model does not keep it.
+    left_out : ndarray of shape (n_machines, n_points) or None
+        Outputs of the Bayes points at points that they have not seen, where the method has them
+        at no cost; NaN where unknown. A model does not keep them.
     """
 
     coef: list[Matrix]
@@ -60,6 +63,7 @@ class Draws:
     centres: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     resume: Any = None
     factor: Any = None
+    left_out: Array | None = None
 
     @classmethod
     def from_coef(cls, problem: Problem, coef: list[Matrix], **more: Any) -> "Draws":
@@ -122,6 +126,8 @@ class Plan:
         and committees, (3, ...) and (4, ...) starts, (5, ...) and (6, ...) the onion.
     budget : Budget
     threads : Threads
+    folds : ndarray of int, shape (n_points,), or None
+        Equal parts of the points, for outputs at points that were left out (`Draws.left_out`).
     """
 
     n_draws: int
@@ -129,6 +135,7 @@ class Plan:
     entropy: Any
     budget: Budget
     threads: Threads
+    folds: Array | None = None
 
 
 class Method(ABC):

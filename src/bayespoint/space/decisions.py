@@ -3,48 +3,11 @@
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import (
-    expit,
-    log_expit,
-    log_ndtr,
-    log_softmax,
-    ndtr,
-    ndtri,
-    ndtri_exp,
-    softmax,
-    stdtr,
-)
+from scipy.special import expit, log_softmax, ndtr, stdtr
 
 from bayespoint._support.types import Array
 
-# Bounds of the steepness kappa of the link: from "says nothing" to "a step".
-KAPPA_RANGE = (1e-2, 1e5)
-
-# Standard deviation of the log of the steepness of votes, whose mean is 0: labels that are all on
-# the right side by far would make it infinite. And its bounds.
-STEEPNESS_PRIOR = 0.5
-STEEPNESS_RANGE = (-3.0, 3.0)
-
 LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
-
-
-def shift_outputs(outputs: Array, kappa: float, log_weight: Array) -> Array:
-    """Move outputs so that their link gives p_c proportional to weight_c p_c."""
-    if not np.any(log_weight):
-        return outputs
-    if outputs.ndim == 2:
-        return outputs + log_weight / kappa
-    logit = log_ndtr(kappa * outputs) - log_ndtr(-kappa * outputs) + log_weight[1] - log_weight[0]
-    return -np.sign(logit) * ndtri_exp(log_expit(-np.abs(logit))) / kappa
-
-
-def link(outputs: Array, kappa: float) -> Array:
-    """Probabilities from outputs: Phi(kappa f) for two classes, softmax(kappa f) for more."""
-    if outputs.ndim == 2:
-        return _agreeing(softmax(kappa * outputs, axis=1), outputs)
-    log_p = np.column_stack([log_ndtr(-kappa * outputs), log_ndtr(kappa * outputs)])
-    return _agreeing(np.exp(log_p), outputs)
 
 
 def winners(outputs: Array) -> Array:
@@ -52,76 +15,12 @@ def winners(outputs: Array) -> Array:
     return outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.int64)
 
 
-def _agreeing(p: Array, outputs: Array) -> Array:
+def agreeing(p: Array, outputs: Array) -> Array:
     """Break ties that rounding made among probabilities in favour of the largest output."""
     best = winners(outputs)
     tied = np.flatnonzero(p.argmax(axis=1) != best)
     p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 1)
     return p
-
-
-def fit_link(outputs: Array, label: Array, weight: Array) -> float:
-    """Steepness kappa that makes held-out labels most probable.
-
-    The targets are Platt's: a class of total weight n has target (n + 1)/(n + 2), so that kappa
-    stays finite when the held-out outputs separate the classes.
-    """
-    n_classes = outputs.shape[1] if outputs.ndim == 2 else 2
-    total = np.bincount(label, weights=weight, minlength=n_classes)
-    right = ((total + 1) / (total + 2))[label]
-    target = np.repeat(((1 - right) / (n_classes - 1))[:, None], n_classes, axis=1)
-    target[np.arange(len(label)), label] = right
-    target *= weight[:, None]
-
-    def loss(log_kappa: float) -> float:
-        kappa = np.exp(log_kappa)
-        if outputs.ndim == 2:
-            return -np.sum(target * log_softmax(kappa * outputs, axis=1))
-        scaled = kappa * outputs
-        return -np.sum(target[:, 0] * log_ndtr(-scaled) + target[:, 1] * log_ndtr(scaled))
-
-    best = minimize_scalar(loss, bounds=np.log(KAPPA_RANGE), method="bounded")
-    return float(np.exp(best.x))
-
-
-def sharpen(votes: Array, kappa: float) -> Array:
-    """Make votes steeper or flatter: Phi(kappa z) for Phi(z), or powers of one against the rest.
-
-    ``votes``: (..., 2) for two classes, no and yes, else (..., n_classes).
-    """
-    if votes.shape[-1] == 2:
-        no, yes = votes[..., 0], votes[..., 1]
-        z = kappa * np.where(yes < 0.5, ndtri(yes), -ndtri(no))
-        return np.stack([ndtr(-z), ndtr(z)], axis=-1)
-    logs = kappa * np.log(np.maximum(votes, LEAST_PROBABILITY))
-    return np.exp(logs - np.max(logs, axis=-1, keepdims=True))
-
-
-def fit_steepness(
-    scores: Array, label: Array, weight: Array, noise: float = 0.0
-) -> tuple[float, float]:
-    """Steepness that makes held-out labels most probable, and their log-probability with it.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_machines, n_points)
-        Held-out outputs in standard deviations.
-    label, weight : ndarray of shape (n_points,)
-    noise : float
-        Share of wrong labels.
-    """
-    votes = np.stack([ndtr(-scores[0]), ndtr(scores[0])], axis=-1)
-    if len(scores) > 1:
-        votes = ndtr(scores).T
-    rows = np.arange(len(label))
-
-    def loss(log_kappa: float) -> float:
-        log_p = combine_votes(sharpen(votes, np.exp(log_kappa)), 0.0, noise)
-        return -np.sum(weight * log_p[rows, label]) + 0.5 * (log_kappa / STEEPNESS_PRIOR) ** 2
-
-    best = minimize_scalar(loss, bounds=STEEPNESS_RANGE, method="bounded",
-                           options={"xatol": 1e-3})  # fmt: skip
-    return float(np.exp(best.x)), -float(best.fun)
 
 
 def vote_probabilities(
@@ -199,5 +98,5 @@ def log_odds(log_p: Array) -> Array:
 def probability_from_odds(odds: Array) -> Array:
     """Inverse of `log_odds`."""
     if odds.ndim == 2:
-        return _agreeing(np.exp(odds), odds)
-    return _agreeing(np.column_stack([expit(-odds), expit(odds)]), odds)
+        return agreeing(np.exp(odds), odds)
+    return agreeing(np.column_stack([expit(-odds), expit(odds)]), odds)

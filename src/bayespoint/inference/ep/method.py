@@ -64,7 +64,7 @@ class Propagation(Method):
 
     name, title = "ep", "expectation propagation"
     resume = HeldSites
-    decision = "vote"
+    decision = "calibrated"
     takes_noise = from_posterior = closed_form = on_gpu = matrices_on_host = True
 
     def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:

@@ -21,6 +21,8 @@ class PerceptronSums:
     numbers: Array  # (n_draws,), of the draws
     violated: Array  # (n_draws, n_machines), visited points left on the wrong side
     finished: Array  # (n_draws,), bool: whether a draw was not cut short
+    sum_left_out: Array  # (n_machines, n_points), outputs of draws that had not seen a point
+    n_left_out: Array  # (n_points,), how many these are
 
 
 class Ensemble:
@@ -48,6 +50,8 @@ class Ensemble:
         self.numbers = np.empty(0, dtype=np.int64)
         self.violated = np.empty((0, n_machines), dtype=np.int64)
         self.finished = np.empty(0, dtype=bool)
+        self.sum_left_out = np.zeros((n_machines, n_points))
+        self.n_left_out = np.zeros(n_points, dtype=np.int64)
         self._parts: list[list] = [[] for _ in range(n_machines)]
         self._held: list[Matrix] = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
         if held is not None:
@@ -55,6 +59,8 @@ class Ensemble:
             self.sum_coef, self._sum_output = sums.sum_coef.copy(), sums.sum_output.copy()
             self.numbers, self.violated = sums.numbers, sums.violated
             self.finished, self._held = sums.finished, list(held.coef)
+            self.sum_left_out = sums.sum_left_out.copy()
+            self.n_left_out = sums.n_left_out.copy()
 
     def add(self, draw: Any) -> None:
         """Add one `Draw`."""
@@ -65,6 +71,10 @@ class Ensemble:
             self._sum_output = None
         else:
             self._sum_output += draw.outputs
+        if draw.left_out is not None:
+            points, outputs = draw.left_out
+            self.sum_left_out[:, points] += outputs
+            self.n_left_out[points] += 1
         self.numbers = np.append(self.numbers, draw.number)
         self.violated = np.vstack([self.violated, draw.violated])
         self.finished = np.append(self.finished, draw.finished)
@@ -77,9 +87,21 @@ class Ensemble:
             finished=bool(np.all(self.finished)),
             resume=PerceptronSums(
                 self.sum_coef.copy(), self.sum_output.copy(), self.numbers, self.violated,
-                self.finished,
+                self.finished, self.sum_left_out.copy(), self.n_left_out.copy(),
             ),
+            left_out=self.left_out(),
         )  # fmt: skip
+
+    def left_out(self) -> Array | None:
+        """Outputs of the Bayes points at points before they had seen them, NaN where unknown.
+
+        Means over few draws have the length of the mean over all.
+        """
+        if not np.any(self.n_left_out):
+            return None
+        with np.errstate(invalid="ignore"):
+            mean = self.sum_left_out / self.n_left_out
+        return mean / self.mean_norms()[:, None]
 
     @property
     def sum_output(self) -> Array:

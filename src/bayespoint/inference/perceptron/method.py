@@ -40,6 +40,7 @@ def draw_perceptrons(
         problem.rows, problem.targets, problem.ridge, numbers, orders, budget=plan.budget,
         threads=plan.threads, max_passes=max_passes,
         on_exhausted=conflict_check(problem.space, problem.row, problem.names),
+        folds=plan.folds,
     ):  # fmt: skip
         ensemble.add(draw)
         if on_draw is not None:

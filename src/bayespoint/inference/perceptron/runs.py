@@ -12,6 +12,7 @@ together.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,12 +61,14 @@ class Draw(NamedTuple):
     violated: Array  # (n_machines,): visited points left on the wrong side
     finished: bool = True  # whether every run converged or was given up, rather than cut short
     more: bool = False  # whether others are there already, drawn together with this one
+    left_out: Any = None  # points that were added last, and outputs at them before, or None
 
 
 def perceptron_draws(
     rows: Rows, targets: Array, ridge: Array, numbers: range,
     order_of_draw: Callable[[int], Array], *, budget: Budget, threads: Threads | None = None,
     max_passes: int = MAX_PASSES, on_exhausted: Callable[[int, Array], None] | None = None,
+    folds: Array | None = None,
 ) -> Iterator[Draw]:  # fmt: skip
     """Yield a `Draw` for each of ``numbers``, in order, all machines sharing rows.
 
@@ -89,6 +92,10 @@ def perceptron_draws(
     max_passes : int
     on_exhausted : callable, optional
         Called with a machine and its counts when the first run of a machine is given up.
+    folds : ndarray of int, shape (n_points,), optional
+        Numbers from 0 on, equally many of each but for one. Each draw then first visits all points
+        but those of one fold, in turn, and goes on with all of them once it has no mistake there;
+        its outputs at the fold in between are in `Draw.left_out`.
     """
     n_machines, n_points = targets.shape
     engines = engines_of(rows)
@@ -97,7 +104,7 @@ def perceptron_draws(
     state_bytes = n_machines * n_points * 12 + n_points * 4
     fitting = int(STATE_SHARE * rows.cache_bytes / state_bytes)
     per_wave = max(1, min(in_flight // n_machines, fitting))
-    n_yielded = 0
+    n_yielded, n_phases = 0, 1 if folds is None else 2
     checked: set[int] = set()
     wave: Any = None
 
@@ -111,13 +118,23 @@ def perceptron_draws(
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
         orders = _orders(order_of_draw, part, n_points, engines.many_at_once)
-        wave = engines.wave(rows, targets, ridge, slack, orders)
+        phases = [orders] if folds is None else [_without_fold(orders, part, folds), orders]
+        wave = engines.wave(rows, targets, ridge, slack, phases[0])
+        left_out: list[Any] = [None] * len(part)
+        run = partial(_run, wave, budget, threads or rows.threads, max_passes, check)
         try:
-            _run(wave, budget, threads or rows.threads, max_passes, (start, len(numbers)), check)
+            run(n_phases * start, n_phases * len(numbers), n_phases)
+            if folds is not None:
+                if not budget.spent():
+                    left_out = _at_folds(wave, part, folds)
+                wave.visit(orders)
+                run(n_phases * start + len(part), n_phases * len(numbers), n_phases)
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
             budget.interrupt()
             if not n_yielded and not np.all(wave.mistakes):
                 raise
+        if wave.orders.shape[1] < len(orders[0]):  # interrupted before that
+            wave.visit(orders)
         wave.settle()
         finished = _finished(wave, n_machines)
         keep = np.flatnonzero(finished)
@@ -125,7 +142,8 @@ def perceptron_draws(
             keep = _least_violating(wave, n_machines)
         for k in keep:
             more = bool(engines.many_at_once and k != keep[-1])
-            yield _draw(wave, targets, int(k), part[k], bool(finished[k]), more)
+            draw = _draw(wave, targets, int(k), part[k], bool(finished[k]), more)
+            yield draw._replace(left_out=left_out[k])
             n_yielded += 1
         if budget.spent():
             break
@@ -142,15 +160,36 @@ def _orders(
         return list(pool.map(order_of_draw, numbers))
 
 
+def fold_of_draw(number: int, folds: Array) -> int:
+    """Number of the fold that a draw leaves out at first."""
+    return number % (int(folds.max()) + 1)
+
+
+def _without_fold(orders: list[Array], numbers: range, folds: Array) -> list[Array]:
+    """Orders of all points but a fold, and of one point less where that fold is small."""
+    parts = [
+        order[folds[order] != fold_of_draw(number, folds)]
+        for number, order in zip(numbers, orders, strict=True)
+    ]
+    length = min(map(len, parts))
+    return [part[:length] for part in parts]
+
+
+def _at_folds(wave: Any, numbers: range, folds: Array) -> list[tuple[Array, Array]]:
+    """Points that each draw has left out, and outputs of its unit classifiers there."""
+    wave.settle()
+    points = [np.flatnonzero(folds == fold_of_draw(number, folds)) for number in numbers]
+    return list(zip(points, wave.unit_outputs(points), strict=True))
+
+
 def _run(
-    wave: Any, budget: Budget, threads: Threads, max_passes: int, progress: tuple[int, int],
-    check: Callable[[int], None],
+    wave: Any, budget: Budget, threads: Threads, max_passes: int, check: Callable[[int], None],
+    start: int, total: int, n_phases: int,
 ) -> None:  # fmt: skip
     """Advance all runs of a wave until each has converged or is given up."""
     from bayespoint._loops.perceptron import CONVERGED, EXHAUSTED, PAUSED
 
     rows, n_machines = wave.rows, len(wave.targets)
-    start, total = progress
     active = np.arange(len(wave))
     n_steps = 0
     while active.size and (n_steps < MIN_STEPS or not budget.spent()):
@@ -166,7 +205,10 @@ def _run(
         if stalled.size and (not np.any(state == PAUSED) or stalled.size >= BLOCK_ROWS):
             rows.ensure(_wishes(wave, stalled))
         done = start * n_machines + len(wave) - active.size
-        budget.show(done, total * n_machines, f"runs, {rows.n_computed} kernel rows,")
+        budget.show(
+            done // n_phases, total * n_machines // n_phases,
+            f"runs, {rows.n_computed} kernel rows,",
+        )  # fmt: skip
 
 
 def _wishes(wave: Any, stalled: Array) -> Array:

@@ -105,6 +105,26 @@ class Wave:
         rows = Rows(held.store, held.slot_of_row, held.last_used, held.clock)
         threads.each(lambda part: advance(part, self._runs, rows, limits), parts)
 
+    def visit(self, orders: list[Array]) -> None:
+        """Let all runs go on with these orders, from the classifiers that they have."""
+        from bayespoint._loops.perceptron import MISTAKES, PAUSED, WANTED
+
+        self.orders = np.array(orders, dtype=np.int32)
+        self._runs = self._runs._replace(orders=self.orders)
+        mistakes = self._runs.cursors[:, MISTAKES].copy()
+        self._runs.cursors[:] = 0
+        self._runs.cursors[:, MISTAKES] = mistakes
+        self._runs.cursors[:, WANTED] = PAUSED
+
+    def unit_outputs(self, points: list[Array]) -> list[Array]:
+        """Outputs of the unit classifiers of each order at some points, (n_machines, n_points)."""
+        n_machines, found = len(self.targets), []
+        for order, chosen in enumerate(points):
+            runs = range(order * n_machines, (order + 1) * n_machines)
+            _, outputs, squared = self.classifiers(runs)
+            found.append(outputs[:, chosen] / np.sqrt(squared)[:, None])
+        return found
+
     def settle(self) -> None:
         """Nothing is left to do when runs are left where they are."""
 

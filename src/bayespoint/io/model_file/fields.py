@@ -22,6 +22,7 @@ from bayespoint.inference.ep.method import HeldSites
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.perceptron.ensemble import PerceptronSums
 from bayespoint.space.kernels import KERNELS, Kernel, Points
+from bayespoint.space.links import Link
 
 LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
 
@@ -130,21 +131,23 @@ FIELDS: dict[type, dict[str, Any]] = {
         "n_chains": Plain(COUNT, least=1), "finished": Plain(TRUTH), "info": Plain((dict,)),
         "centres": {str: (Array("mq"), Array("m", finite=False))},
         "resume": Part(RESUMES, needed=False),
-        "factor": Plain((type(None),)),
+        "factor": Plain((type(None),)), "left_out": Plain((type(None),)),
     },
     PerceptronSums: {
         "sum_coef": Array("mp"), "sum_output": Array("mp"), "numbers": Array("d", "iu"),
         "violated": Array("dm", "iu"), "finished": Array("d", "b"),
+        "sum_left_out": Array("mp"), "n_left_out": Array("p", "iu"),
     },
     BallPaths: {"path": Array("bp"), "kicks": Array("bp"), "last": Array("bp")},
     HeldSites: {"sites": Array("m2p", finite=False)},
-    predictors.BayesPointPredictor: _PREDICTOR | {"steepness": NOT_NEGATIVE},
+    predictors.BayesPointPredictor: _PREDICTOR | {"link": Part((Link,))},
     predictors.SpanVotePredictor: _PREDICTOR,
     predictors.VotePredictor: _VOTE,
     predictors.GaussianPredictor: _VOTE | {
         "mean": Array("ms"), "reducer": Array("mss"), "sign": Array("ms"),
-        "steepness": Plain(NUMBER, least=0, needed=False),
+        "link": Part((Link,), needed=False),
     },
+    Link: {"weights": Array("mm"), "offset": Array("m")},
     predictors.SupportPoints: {
         "kernel": Part((Kernel,)), "points": Part((Points,)),
         "columns": Array("s", "iu", below="n", needed=False),

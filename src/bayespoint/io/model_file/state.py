@@ -125,8 +125,8 @@ def _check_decision(
     votes = isinstance(predictor, predictors.VotePredictor)
     refuse_if(votes and not all_points, f"decision {decision!r} needs all points in order.")
     if isinstance(predictor, predictors.GaussianPredictor):
-        agree = (predictor.steepness is not None) == calibrated
-        refuse_if(not agree, f"predictor_.steepness is {predictor.steepness} for {decision!r}.")
+        agree = (predictor.link is not None) == calibrated
+        refuse_if(not agree, f"predictor_.link does not suit {decision!r}.")
 
 
 def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:

@@ -1,0 +1,230 @@
+"""Links: from outputs of machines at a point to probabilities of classes.
+
+A link is softmax(W f + b) of the outputs f of one machine for each class, or expit(w f + b) of the
+output of one machine for two classes. It is fitted to outputs at points that the machines have not
+seen. One positive number times the identity is a temperature; the full matrix lets classes that
+one-against-the-rest machines confuse correct each other.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_ndtr, log_softmax, softmax
+
+from bayespoint._support.types import Array
+from bayespoint.space.decisions import agreeing, probability_from_odds
+
+# Bounds of the logarithm of the steepness: from "says nothing" to "a step".
+STEEPNESS_RANGE = (np.log(1e-2), np.log(1e5))
+
+# Strength of the pull of W / steepness to the identity and of b to 0, in log-likelihood: ten rows
+# outweigh a unit.
+PULL = 10.0
+
+# How far from the usual steepness it may be, in standard deviations.
+FARTHEST = 6.0
+
+# Of Gaussian posteriors: votes are about right, so the logarithm of their steepness is about 0.
+VOTES_USUAL = (0.0, 0.5)
+
+# Steps of the fit; each is a few products of the outputs with W.
+MAX_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Link:
+    """Scores W f + b, whose softmax are probabilities; one number each for two classes.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_classes, n_classes), or (1, 1) for two classes
+    offset : ndarray of shape (n_classes,), or (1,)
+    """
+
+    weights: Array
+    offset: Array
+
+    def scores(self, outputs: Array) -> Array:
+        """Scores of points, (..., n) or (..., n, n_classes), from outputs of that shape."""
+        if len(self.offset) == 1:
+            return self.weights[0, 0] * outputs + self.offset[0]
+        return outputs @ self.weights.T + self.offset
+
+    @classmethod
+    def plain(cls, n_classes: int, steepness: float = 1.0) -> "Link":
+        """Return a temperature: all outputs times a number."""
+        n = 1 if n_classes == 2 else n_classes
+        return cls(steepness * np.eye(n), np.zeros(n))
+
+
+def shifted(scores: Array, log_weight: Array) -> Array:
+    """Move scores so that p_c becomes proportional to weight_c p_c."""
+    if len(log_weight) == 2:
+        return scores + (log_weight[1] - log_weight[0])
+    return scores + log_weight
+
+
+def probabilities(scores: Array) -> Array:
+    """Probabilities of the classes, (n, n_classes), from scores of one or of all classes."""
+    if scores.ndim == 1:
+        return probability_from_odds(scores)
+    return agreeing(softmax(scores, axis=1), scores)
+
+
+def votes_of(scores: Array, n_classes: int) -> Array:
+    """Probabilities as votes, (..., n_classes), from scores of any shape before the classes."""
+    if n_classes == 2:
+        return np.stack([expit(-scores), expit(scores)], axis=-1)
+    return softmax(scores, axis=-1)
+
+
+def vote_outputs(z: Array) -> Array:
+    """What a link takes of Gaussian posteriors: log-odds, or logarithms of one against the rest.
+
+    The plain link of these gives the votes themselves.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_machines, n)
+        Means of outputs over their standard deviations.
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, n_classes)
+    """
+    if len(z) == 1:
+        return log_ndtr(z[0]) - log_ndtr(-z[0])
+    return log_ndtr(z).T
+
+
+def fit_steepness(
+    outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
+    usual: tuple[float, float] | None = None,
+) -> tuple[float, float]:  # fmt: skip
+    """Steepness of the temperature that makes labels most probable, and their log-probability.
+
+    Parameters as for `fit_link`.
+    """
+    loss = _LinkLoss(outputs, label, weight, noise, usual)
+    best = loss.steepness()
+    return float(np.exp(best.x)), -float(best.fun) / loss.scale
+
+
+def fit_link(
+    outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
+    usual: tuple[float, float] | None = None,
+) -> Link:  # fmt: skip
+    """Fit a link to outputs at points that were left out.
+
+    W is pulled to a temperature times the identity and b to 0, so that few rows fit little more
+    than the temperature. Where nothing is known of that, the targets are Platt's: a class of total
+    weight n has target (n + 1)/(n + 2), so that the link stays finite when the outputs separate
+    the classes.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n,) or (n, n_classes)
+    label : ndarray of shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Copies.
+    noise : float
+        Share of labels that are wrong, and any of the other classes.
+    usual : tuple of two floats, optional
+        Mean and standard deviation of the logarithm of the steepness, where these are known.
+
+    Returns
+    -------
+    Link
+    """
+    loss = _LinkLoss(outputs, label, weight, noise, usual)
+    best = minimize(
+        loss, loss.start(loss.steepness().x), jac=True, method="L-BFGS-B",
+        options={"maxiter": MAX_STEPS},
+    )  # fmt: skip
+    return loss.link(best.x)
+
+
+class _LinkLoss:
+    """Minus the penalised log-likelihood of labels, and its gradient.
+
+    A point is (log steepness, W / steepness, b), flat.
+    """
+
+    def __init__(
+        self, outputs: Array, label: Array, weight: Array, noise: float,
+        usual: tuple[float, float] | None,
+    ) -> None:  # fmt: skip
+        self.binary = outputs.ndim == 1
+        self.outputs = outputs[:, None] if self.binary else outputs
+        self.n = self.outputs.shape[1]
+        self.n_classes = 2 if self.binary else self.n
+        total = np.bincount(label, weights=weight, minlength=self.n_classes)
+        right = np.ones(len(label)) if usual else ((total + 1) / (total + 2))[label]
+        self.target = np.repeat(
+            ((1 - right) / (self.n_classes - 1))[:, None], self.n_classes, axis=1
+        )
+        self.target[np.arange(len(label)), label] = right
+        self.target *= weight[:, None]
+        self.noise, self.usual = noise, usual
+        self.scale = 1.0 / max(float(np.sum(weight)), 1.0)
+
+    def steepness(self) -> Any:
+        """Find the best logarithm of the steepness of a temperature."""
+        bounds = STEEPNESS_RANGE
+        if self.usual is not None:
+            mean, deviation = self.usual
+            bounds = mean - FARTHEST * deviation, mean + FARTHEST * deviation
+        return minimize_scalar(
+            lambda t: self(self.start(t))[0], bounds=bounds, method="bounded",
+            options={"xatol": 1e-3},
+        )  # fmt: skip
+
+    def start(self, log_steepness: float) -> Array:
+        return np.concatenate([[log_steepness], np.eye(self.n).ravel(), np.zeros(self.n)])
+
+    def _parts(self, point: Array) -> tuple[float, Array, Array]:
+        n = self.n
+        return np.exp(point[0]), point[1 : 1 + n * n].reshape(n, n), point[1 + n * n :]
+
+    def link(self, point: Array) -> Link:
+        steepness, shape, offset = self._parts(point)
+        return Link(steepness * shape, offset)
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        steepness, shape, offset = self._parts(point)
+        scores = steepness * (self.outputs @ shape.T) + offset
+        if self.binary:
+            scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+        log_p = log_softmax(scores, axis=1)
+        value, slope = self._data(log_p)
+        if self.binary:
+            slope = slope[:, 1:]
+        by_weights = slope.T @ self.outputs  # of W
+        away = shape - np.eye(self.n)
+        loss = value + PULL * (np.sum(away**2) * (not self.binary) + offset @ offset)
+        by_shape = steepness * by_weights + 2 * PULL * away * (not self.binary)
+        by_log = steepness * np.sum(by_weights * shape)
+        if self.binary:  # one number: the steepness
+            by_shape = np.zeros_like(by_shape)
+        if self.usual is not None:
+            mean, deviation = self.usual
+            loss += 0.5 * ((point[0] - mean) / deviation) ** 2
+            by_log += (point[0] - mean) / deviation**2
+        by_offset = slope.sum(axis=0) + 2 * PULL * offset
+        gradient = np.concatenate([[by_log], by_shape.ravel(), by_offset])
+        return self.scale * loss, self.scale * gradient
+
+    def _data(self, log_p: Array) -> tuple[float, Array]:
+        """Minus the log-likelihood, and its derivatives by the scores."""
+        p = np.exp(log_p)
+        if not self.noise:
+            total = self.target.sum(axis=1, keepdims=True)
+            return -float(np.sum(self.target * log_p)), total * p - self.target
+        wrong = self.noise / (self.n_classes - 1)
+        mixed = wrong + (1 - self.noise - wrong) * p
+        by_p = -(1 - self.noise - wrong) * self.target / mixed
+        slope = p * (by_p - np.sum(by_p * p, axis=1, keepdims=True))
+        return -float(np.sum(self.target * np.log(mixed))), slope
