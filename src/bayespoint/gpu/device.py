@@ -1,9 +1,6 @@
 """A GPU as a place to compute: see `bayespoint.space.host.Host`."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -57,12 +54,6 @@ class Device:
     def computing(self, remedy: str) -> AbstractContextManager[None]:
         """Explain errors of memory."""
         return explaining_memory(self.asked, remedy)
-
-    @contextmanager
-    def beside(self, work: Callable, *args: Any) -> Iterator[Future]:
-        """Do some work in another thread and stream; yields a future of what it returns."""
-        with ThreadPoolExecutor(1) as pool:
-            yield pool.submit(in_another_stream(work, self.device), *args)
 
     def training_inputs(
         self, estimator: Any, X: Any, y: Any, *, precomputed: bool
@@ -159,28 +150,6 @@ def placed_space(space: VersionSpace, device: torch.device) -> VersionSpace:
     rows = DeviceRows(None, points, memory=memory, gram=gram)
     rows.diagonal = space.rows.diagonal
     return VersionSpace(rows, space.y, space.softness)
-
-
-@lru_cache
-def _other_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the stream of a device for what is done beside; its memory is used again."""
-    return torch.cuda.Stream(device)
-
-
-def in_another_stream(work: Callable, device: torch.device) -> Callable:
-    """Return ``work`` for another thread, whose kernels need not wait for those of this one."""
-    if device.type != "cuda":
-        return work
-    stream = _other_stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-
-    def beside(*args: Any) -> Any:
-        with torch.cuda.stream(stream):
-            found = work(*args)
-            stream.synchronize()
-        return found
-
-    return beside
 
 
 def checked_tensor(X: torch.Tensor, n_features: int | None = None) -> torch.Tensor:

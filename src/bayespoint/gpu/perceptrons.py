@@ -6,7 +6,14 @@ import torch
 from bayespoint._loops.perceptron import CONVERGED, PAUSED
 from bayespoint._support.devices import free_bytes
 from bayespoint.gpu.kernels import loops
-from bayespoint.gpu.loops.perceptron_torch import AHEAD, CURSOR_SIZE, MISTAKES, PLACE, WANTED
+from bayespoint.gpu.loops.perceptron_torch import (
+    AHEAD,
+    CURSOR_SIZE,
+    MISTAKES,
+    PLACE,
+    VISITS,
+    WANTED,
+)
 
 # Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
 UPDATE_WORK = 2e8
@@ -38,7 +45,6 @@ class DeviceWave:
 
     def __init__(self, rows, targets, ridge, slack, orders):
         self.rows, self.targets = rows, targets
-        self.orders = np.array(orders, dtype=np.int32)
         device, n_runs, n_points = rows.device, len(orders) * len(targets), targets.shape[1]
 
         def put(array, dtype):
@@ -46,10 +52,7 @@ class DeviceWave:
 
         if rows.whole:
             rows.ensure(())
-        self._orders = put(self.orders, torch.int32)
-        self._ranks = torch.full((len(orders), n_points), -1, dtype=torch.int32, device=device)
-        places = torch.arange(self.orders.shape[1], dtype=torch.int32, device=device)
-        self._ranks.scatter_(1, self._orders.long(), places.expand(len(orders), -1))
+        self._set_orders(orders)
         self._targets = put(targets, torch.int8)
         self._ridge, self._slack = put(ridge, torch.float64), put(slack, torch.float64)
         # Where all are alike, the loops need not read them.
@@ -70,9 +73,46 @@ class DeviceWave:
         self._pairs: list | None = None
         self._read()
 
+    def _set_orders(self, orders):
+        device = self.rows.device
+        self.orders = np.array(orders, dtype=np.int32)
+        self._orders = torch.from_numpy(self.orders).to(device)
+        shape = len(orders), self.targets.shape[1]
+        self._ranks = torch.full(shape, -1, dtype=torch.int32, device=device)
+        places = torch.arange(self.orders.shape[1], dtype=torch.int32, device=device)
+        self._ranks.scatter_(1, self._orders.long(), places.expand(len(orders), -1))
+
     def __len__(self):
         """Return the number of runs."""
         return len(self._outputs)
+
+    def visit(self, orders):
+        """Let all runs go on with these orders, from the classifiers that they have."""
+        self._set_orders(orders)
+        cursors = self._cursors
+        ended = cursors[:, WANTED] < 0
+        # From the end of the order the first mistake in it is the next one.
+        cursors[:, PLACE] = self.orders.shape[1] - 1
+        cursors[:, VISITS] = 0
+        cursors[ended, WANTED] = CONVERGED
+        going = torch.nonzero(~ended)[:, 0]
+        ranks = self._ranks[going // len(self.targets)].long()
+        cursors[going, AHEAD] = 1 + ranks.gather(1, cursors[going, WANTED][:, None])[:, 0]
+        self._verified[:], self._violated[:] = False, -1
+        self._read()
+        self._verify(np.flatnonzero(self._wanted < 0))
+
+    def unit_outputs(self, points):
+        """Outputs of the unit classifiers of each order at some points, (n_machines, n_points)."""
+        n_machines = len(self.targets)
+        runs = np.arange(len(self)).reshape(-1, n_machines)
+        self.violated(runs.ravel())  # verified, so that lengths are known
+        found = []
+        for of_order, chosen in zip(runs, points, strict=True):
+            at = torch.from_numpy(np.asarray(chosen)).to(self.rows.device)
+            outputs = self._outputs[torch.from_numpy(of_order).to(at.device)[:, None], at]
+            found.append(outputs.double().cpu().numpy() / np.sqrt(self._squared[of_order])[:, None])
+        return found
 
     def advance(self, active, max_visits, threads):  # noqa: ARG002
         """Advance some of the runs for some 50 ms, or until they want rows."""

@@ -73,11 +73,6 @@ class DeviceRows(Rows):
         """Whether all rows fit."""
         return len(self.store) == len(self)
 
-    @property
-    def leaves_host_idle(self) -> bool:  # type: ignore[override]
-        """Whether the host has time for other work: where it need not ask for rows."""
-        return self.whole
-
     def need_whole(self) -> None:
         """Make all rows present, or say how many points would fit."""
         if not self.whole:

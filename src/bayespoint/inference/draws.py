@@ -164,8 +164,6 @@ class Method(ABC):
         Whether it runs on a GPU.
     matrices_on_host : bool
         Whether it keeps m × m matrices in the memory of the host even there.
-    light_held_out : bool
-        Whether `held_out` may run in another thread beside `infer`, where the host has time.
     """
 
     name: str
@@ -178,7 +176,6 @@ class Method(ABC):
     independent = True
     on_gpu = False
     matrices_on_host = False
-    light_held_out = False
 
     def needed_bytes(self, n_points: int, itemsize: int, n_voting: int) -> int:  # noqa: ARG002
         """Memory for matrices over all points, where ``n_voting`` machines vote."""

@@ -58,12 +58,9 @@ class Rows(ABC):
         Where rows are computed.
     n_computed : int
         Rows computed so far, those computed again after eviction included.
-    leaves_host_idle : bool
-        Whether the host has time for other work while algorithms run over these rows.
     """
 
     device: Any = None
-    leaves_host_idle = False
     store: Any
     slot_of_row: Array
     diagonal: Array

@@ -58,7 +58,7 @@ class Perceptrons(Method):
 
     name, title = "perceptron", "perceptrons"
     resume = PerceptronSums
-    on_gpu = light_held_out = True
+    on_gpu = True
 
     def infer(self, problem: Problem, plan: Plan, held: Draws | None) -> Draws:
         """Add draws to those held."""
