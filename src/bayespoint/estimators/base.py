@@ -42,6 +42,8 @@ class Trained:
         Posterior probability of each true class, NaN for rows of weight 0.
     label : ndarray of shape (n_samples,) or None
         Class numbers.
+    held_out : ndarray of float32, shape (n_samples, n_classes), or None
+        Probabilities of the classes of each row without it.
     """
 
     n_samples: int
@@ -50,6 +52,7 @@ class Trained:
     drawn_with: dict[str, Any]
     label_proba: Array | None = None
     label: Array | None = None
+    held_out: Array | None = None
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
@@ -192,6 +195,22 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
         return self.predictor_.sample_proba(asked, members)
 
+    def settled(self) -> Self:
+        """Return an unfitted copy with the numbers and the method that this fit chose.
+
+        Returns
+        -------
+        KernelClassifier
+        """
+        check_is_fitted(self)
+        chosen = {
+            "gamma": self.gamma_, "bias": self.bias_, "softness": self.softness_,
+            "label_noise": self.label_noise_, "inference": self.inference_,
+            "decision": self.decision_,
+        }  # fmt: skip
+        other = clone(self)
+        return other.set_params(**{k: v for k, v in chosen.items() if k in other.get_params()})
+
     @property
     def dual_coef_(self) -> Array:
         """Coefficients of the Bayes point of each machine over the support points."""
@@ -257,6 +276,22 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"this fit used {self.inference_!r}."
             )
         return self.settings_.log_evidence
+
+    @property
+    def held_out_proba_(self) -> Array:
+        """What the model says of each training row without it, (n_samples, n_classes).
+
+        Of EP, given the labels of all other rows; of perceptrons, by those draws that had not yet
+        seen the row. Where rows are equal, one of them is left out. Rows of weight 0 have
+        `predict_proba`.
+        """
+        if self.trained_.held_out is None:
+            raise AttributeError(
+                f"held_out_proba_ is there after a fit with inference='ep' and votes, or "
+                f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in model "
+                f"files; this fit used {self.inference_!r} and {self.decision_!r}."
+            )
+        return self.trained_.held_out
 
     def posterior(self, i: int = 0) -> Posterior:
         """Draws of the i-th binary problem (the only one for two classes).

@@ -12,11 +12,11 @@ from bayespoint.space.kernels import Kernel
 from bayespoint.space.links import Link, fit_link
 from bayespoint.space.merging import of_each_class
 
-# Where draws themselves leave points out in turn: folds, and how many with few draws. With fewer
-# than that, and for other methods, machines of their own are trained without each fold, on at most
-# so many points.
-FOLDS, FEW_FOLDS = 10, 5
-MANY_DRAWS = 20
+# Folds that draws leave out in turn.
+FOLDS = 10
+
+# Folds where machines of their own are trained without each, and on how many points at most.
+TRIED_FOLDS = 5
 LINK_POINTS = 2000
 
 # Points that the link is fitted to, at most: more change it little, and take time.
@@ -33,18 +33,11 @@ def link_points(label: Array, entropy: int, most: int = LINK_POINTS) -> Array:
     return of_each_class(label, most, seed)
 
 
-def folds_of(label: Array, n_folds: int) -> Array:
+def folds_of(label: Array, n_folds: int = FOLDS) -> Array:
     """Numbers of equal folds, every class in proportion."""
     fold = np.empty(len(label), dtype=np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % n_folds
     return fold
-
-
-def folds_of_draws(label: Array, n_draws: int) -> Array | None:
-    """Folds that draws leave out in turn; None where there are too few draws."""
-    if n_draws < FEW_FOLDS:
-        return None
-    return folds_of(label, FOLDS if n_draws >= MANY_DRAWS else FEW_FOLDS)
 
 
 def out_of_fold(method: Method, problem: Problem, label: Array, plan: Plan) -> tuple[Array, Array]:
@@ -65,9 +58,9 @@ def out_of_fold(method: Method, problem: Problem, label: Array, plan: Plan) -> t
     outputs : ndarray of shape (n_known,) or (n_known, n_machines)
         Divided by the lengths of the points in feature space.
     """
-    fold = folds_of(label, FEW_FOLDS)
+    fold = folds_of(label, TRIED_FOLDS)
     outputs = np.full(problem.targets.shape, np.nan)
-    folds = {k: np.flatnonzero(fold != k) for k in range(FEW_FOLDS) if np.any(fold == k)}
+    folds = {k: np.flatnonzero(fold != k) for k in range(TRIED_FOLDS) if np.any(fold == k)}
     folds = {k: visited for k, visited in folds.items() if len(visited)}
     for k, of_fold in method.held_out(problem, folds, plan).items():
         outputs[:, fold == k] = of_fold[:, fold == k]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 
 from bayespoint._support.budget import Budget
@@ -13,9 +14,14 @@ from bayespoint._support.devices import MOST_LABEL_POINTS
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
-from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of_draws, link_of
+from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of, link_of
 from bayespoint.estimators.data import TrainingData, training_data
-from bayespoint.estimators.making import draws_of, label_probabilities, predictor_of
+from bayespoint.estimators.making import (
+    draws_of,
+    held_out_proba,
+    label_probabilities,
+    predictor_of,
+)
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
 from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, VotePredictor
 from bayespoint.estimators.settings import Settings, choose_method, problem_of, settle
@@ -303,9 +309,7 @@ class BayesPointClassifier(KernelClassifier):
             data.check_origin(problem.rows.diagonal)
             if settings.softness == 0:
                 data.check_consistent(settings.class_noise)
-            folds = None
-            if settings.decision == "bayes_point":
-                folds = folds_of_draws(data.distinct.label, parameters.n_draws)
+            folds = folds_of(data.distinct.label) if settings.decision == "bayes_point" else None
             plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads, folds)
             inferred = method.infer(problem, plan, held)
             predictor = predictor_of(inferred, problem, data, settings, kernel)
@@ -318,9 +322,14 @@ class BayesPointClassifier(KernelClassifier):
                 plan = replace(plan, n_draws=draws.n_draws)
                 work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
                 predictor = replace(predictor, link=link_of(work, draws.left_out, max_time))
+            held_out = held_out_proba(inferred, problem, data, predictor)
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)
+        if held_out is not None:
+            if len(held_out.again):
+                held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
+            self.trained_ = replace(trained, held_out=held_out.proba)
         return budget.interrupted
 
     def _begin(
@@ -399,3 +408,12 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
+
+
+def _rows_of(X: Any, chosen: Array) -> Any:
+    """Return some rows of what was given to fit."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if sp.issparse(X):
+        return X.tocsr()[chosen]
+    return X[chosen] if hasattr(X, "shape") else [X[i] for i in chosen]

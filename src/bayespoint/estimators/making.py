@@ -1,10 +1,11 @@
 """From what inference found to a predictor, and to the probability of each training label."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayespoint._support.types import Array
+from bayespoint.estimators.calibration import cosines_known
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.label_errors import (
     class_probabilities,
@@ -87,6 +88,44 @@ def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
         mean[i] = posterior.coef
         reducer[i], sign[i] = posterior.reducer()
     return mean, reducer, sign
+
+
+class HeldOut(NamedTuple):
+    """What a model says of rows of X that it has not seen.
+
+    Attributes
+    ----------
+    proba : ndarray of float32, shape (n_samples, n_classes)
+    again : ndarray of int
+        Rows that are there again, or have weight 0: the model says of them what it says of new
+        ones, which is still missing.
+    """
+
+    proba: Array
+    again: Array
+
+
+def held_out_proba(
+    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, predictor: Predictor
+) -> HeldOut | None:
+    """Probabilities of the classes of each row of X without it; None where they would take a fit.
+
+    Where rows are equal, one of them is left out.
+    """
+    member, again = data.distinct.member, data.distinct.member < 0
+    if isinstance(predictor, GaussianPredictor) and isinstance(inferred, Gaussian):
+        z = np.array([posterior.held_out_scores(alone=False) for posterior in inferred.posteriors])
+        proba = predictor.proba_of_scores(z)
+    elif isinstance(predictor, BayesPointPredictor) and draws_of(inferred).left_out is not None:
+        known, cosines = cosines_known(problem, draws_of(inferred).left_out)
+        if len(known) < len(problem.row):
+            return None
+        proba = predictor.proba_of_cosines(cosines)
+        copies = np.bincount(member[member >= 0], minlength=len(proba))
+        again = again | (copies[member] > 1)
+    else:
+        return None
+    return HeldOut(proba.astype(np.float32)[member], np.flatnonzero(again))
 
 
 def label_probabilities(

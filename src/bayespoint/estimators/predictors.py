@@ -187,6 +187,10 @@ class BayesPointPredictor(Predictor):
         """Probability of each class, from its score."""
         return links.probabilities(outputs)
 
+    def proba_of_cosines(self, cosines: Array) -> Array:
+        """Probability of each class, from outputs of the Bayes points."""
+        return self.proba_of(self._scores(cosines))
+
     def sample_proba(self, asked: Asked, members: Array) -> Array:
         """Probabilities according to some draws, (n_members, n, n_classes)."""
         coef = self.draws(members)
@@ -352,6 +356,11 @@ class GaussianPredictor(VotePredictor):
             z = mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
             votes += [ndtr(-z), ndtr(z)] if len(self.mean) == 1 else [ndtr(z)]
         return np.stack(votes, axis=-1)
+
+    def proba_of_scores(self, z: Array) -> Array:
+        """Probability of each class from means over standard deviations, (n_machines, n)."""
+        votes = [ndtr(-z[0]), ndtr(z[0])] if len(z) == 1 else list(ndtr(z))
+        return np.exp(self._combined(np.stack(votes, axis=-1)))
 
     def _latent(self, asked: Asked, machine: int) -> tuple[Array, Array]:
         """Latent means of points, (n,), and what lowers their variances, (n_points, n)."""

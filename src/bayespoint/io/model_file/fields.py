@@ -116,7 +116,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "n_samples": Plain((int,), least=1, axis="n"), "row": Array("p", "iu", below="n"),
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
-        "label": Array("n", "iu", below="c", needed=False),
+        "label": Array("n", "iu", below="c", needed=False), "held_out": FOLLOWS,
     },
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
