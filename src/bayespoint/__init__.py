@@ -4,7 +4,8 @@ from bayespoint import evidence, inference
 from bayespoint.displays import RiskCoverageDisplay
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.onion import OnionClassifier
-from bayespoint.estimators.rejection import RejectingClassifier, aurc, risk_coverage_curve
+from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.estimators.risk import aurc, risk_coverage_curve
 from bayespoint.inference import onion
 from bayespoint.space.posterior import Posterior
 from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace

@@ -29,13 +29,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayespoint.displays import RiskCoverageDisplay
-from bayespoint.estimators.rejection import (
-    RejectingClassifier,
-    _binomial_upper_bound,
-    _threshold_for_risk,
-    aurc,
-    risk_coverage_curve,
-)
+from bayespoint.estimators.rejection import RejectingClassifier, _binomial_upper_bound, _threshold_for_risk
+from bayespoint.estimators.risk import aurc, risk_coverage_curve
 
 
 class Oracle(ClassifierMixin, BaseEstimator):

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespoint._support.checks import check_positive_integer, check_seed
 from bayespoint._support.types import Array, Matrix, Seed
 from bayespoint.estimators.base import KernelClassifier
+from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.predictors import VOTE_BLOCK, Asked, BayesPointPredictor, Predictor
-from bayespoint.estimators.rejection import unwrapped
 from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.merging import merge_duplicates
 

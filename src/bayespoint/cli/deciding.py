@@ -9,7 +9,7 @@ import numpy as np
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import Base, Classifier, base_of
-from bayespoint.estimators.rejection import confidence_of
+from bayespoint.estimators.confidence import confidence_of
 
 # Rows decided at once: their features and kernel values stay below 100 MB for most tables.
 BLOCK_ROWS = 4096

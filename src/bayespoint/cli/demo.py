@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from bayespoint import BayesPointClassifier, RiskCoverageDisplay
 from bayespoint._support.types import Array
 from bayespoint.cli.output import BAD_USAGE
-from bayespoint.estimators.rejection import confidence_of
+from bayespoint.estimators.confidence import confidence_of
 
 FOLDS = 5
 REJECTED = np.arange(0, 11) / 100

@@ -19,7 +19,7 @@ from bayespoint.displays.style import (
     new_axes,
 )
 from bayespoint.estimators.base import KernelClassifier
-from bayespoint.estimators.rejection import unwrapped
+from bayespoint.estimators.confidence import unwrapped
 from bayespoint.space.posterior import dense
 
 # Room around the points, as a share of their range.

@@ -17,7 +17,7 @@ from bayespoint.displays.style import (
     new_axes,
 )
 from bayespoint.estimators.base import KernelClassifier
-from bayespoint.estimators.rejection import unwrapped
+from bayespoint.estimators.confidence import unwrapped
 from bayespoint.space.posterior import dense
 
 # Inches a bar, without and with images, and around all bars.

@@ -13,8 +13,8 @@ from bayespoint.displays.style import (
     label_axes,
     new_axes,
 )
+from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.onion import OnionClassifier
-from bayespoint.estimators.rejection import unwrapped
 from bayespoint.inference.onion import Onion
 
 # From light to dark with the errors, in one hue that all eyes order alike.

@@ -13,13 +13,9 @@ from bayespoint.displays.style import (
     label_axes,
     new_axes,
 )
-from bayespoint.estimators.rejection import (
-    RejectingClassifier,
-    aurc,
-    confidence_of,
-    risk_coverage_curve,
-    unwrapped,
-)
+from bayespoint.estimators.confidence import confidence_of, unwrapped
+from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.estimators.risk import aurc, risk_coverage_curve
 
 
 class RiskCoverageDisplay:

@@ -1,120 +1,40 @@
-"""Deciding only the cases a classifier is sure of: curves, their area, and a wrapper that abstains.
+"""Deciding only the cases a classifier is sure of: a wrapper that abstains."""
 
-Cases are ordered by a confidence. Accepting the most confident share c (the coverage) leaves the
-risk R(c), the error among accepted cases; the reject option trades one for the other.
-"""
-
-import math
-import numbers
-import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
-from sklearn.utils import (
-    assert_all_finite,
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    get_tags,
-)
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bayespoint._support.types import Array, ArrayLike
+from bayespoint._support.types import Array
+from bayespoint.estimators.confidence import check_rule, confidence_of, confidence_of_proba
+from bayespoint.estimators.risk import (
+    aurc_of,
+    check_number,
+    checked,
+    checked_weight,
+    errors_of,
+    threshold_for_coverage,
+    threshold_for_risk,
+    warn_that_none_passes,
+)
 
-_RULES = ("output", "gap", "vote")
-# As many as BayesPointClassifier draws by default: a share is then known to 0.05 at worst.
-N_VOTES = 100
-# Ties that move the coverage further than this from the one asked for are worth a warning.
-_COVERAGE_SLACK = 0.05
-
-
-def risk_coverage_curve(
-    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
-) -> tuple[Array, Array, Array]:
-    """Risk among the most confident cases, for every coverage that a threshold can reach.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_samples,)
-        True and predicted labels.
-    confidence : array-like of shape (n_samples,)
-        The larger, the surer. Cases of equal confidence are accepted together, since no threshold
-        separates them: they make one point of the curve.
-    sample_weight : array-like of shape (n_samples,), default=None
-        A weight w counts as w copies; cases of weight 0 are left out.
-
-    Returns
-    -------
-    coverage : ndarray of shape (n_distinct,)
-        Accepted share, increasing to 1; one entry for each distinct confidence.
-    risk : ndarray of shape (n_distinct,)
-        Share of errors among the accepted cases.
-    thresholds : ndarray of shape (n_distinct,)
-        Decreasing; entry k accepts the cases with ``confidence >= thresholds[k]``.
-
-    Examples
-    --------
-    >>> from bayespoint import risk_coverage_curve
-    >>> coverage, risk, thresholds = risk_coverage_curve(
-    ...     [0, 1, 1, 0], [0, 1, 0, 0], confidence=[0.9, 0.8, 0.5, 0.5])
-    >>> coverage
-    array([0.25, 0.5 , 1.  ])
-    >>> risk
-    array([0.  , 0.  , 0.25])
-    >>> thresholds
-    array([0.9, 0.8, 0.5])
-    """
-    errors = _errors(y_true, y_pred)
-    sure = _checked("confidence", confidence, len(errors))
-    weight = _checked_weight(sample_weight, len(errors))
-    # Sorting ties by weight and error makes rounding, too, independent of the input's order.
-    order = np.lexsort((errors, weight, -sure))
-    order = order[weight[order] > 0]
-    sure, weight, errors = sure[order], weight[order], errors[order]
-    group_end = np.append(sure[1:] != sure[:-1], True)
-    accepted = np.cumsum(weight)[group_end]
-    wrong = np.cumsum(weight * errors)[group_end]
-    return accepted / accepted[-1], wrong / accepted, sure[group_end]
+# Folds where the classifier does not know what it says of rows that it has not seen.
+AUTO_FOLDS = 5
 
 
-def aurc(
-    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
-) -> float:
-    """Area under the risk-coverage curve: the smaller, the better the ordering and the labels.
+class _HeldOut(NamedTuple):
+    """Cases that the deciding model has not seen."""
 
-    The area is ∫₀¹ R(c) dc with R(c) the risk at the smallest coverage, not below c, that a
-    threshold reaches. Without ties that is the usual mean of the risks among the 1, 2, …, n most
-    confident cases; tied cases all count with the risk at the end of their group. Unlike an average
-    over random orders within ties it describes what a threshold can do, does not depend on the
-    scale of the weights, and treats a weight w exactly as w copies. A confidence that ties many
-    cases pays for it.
-
-    Parameters
-    ----------
-    y_true, y_pred, confidence, sample_weight
-        As for :func:`risk_coverage_curve`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; the overall error if all confidences are equal.
-
-    Examples
-    --------
-    >>> from bayespoint import aurc
-    >>> aurc([0, 1, 1, 0], [0, 1, 0, 0], confidence=[0.9, 0.8, 0.5, 0.5])
-    0.125
-    """
-    coverage, risk, _ = risk_coverage_curve(y_true, y_pred, confidence, sample_weight=sample_weight)
-    return float(np.diff(coverage, prepend=0.0) @ risk)
+    confidence: dict[Any, Array]  # by rule, (n,)
+    errors: Array  # (n,)
+    expected: Array | None  # (n,), what the model says of the probability of an error
 
 
 def _estimator_has(method: str) -> Callable[[Any], bool]:
@@ -142,15 +62,20 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         all cases are rejected, with a warning.
     delta : float in (0, 1), default=0.05
         Probability with which `max_risk` may fail.
-    confidence : {"output", "gap", "vote"} or callable, default="gap"
+    confidence : {"auto", "probability", "gap", "output", "vote"} or callable, default="auto"
+        "auto": "probability" or "gap", whichever ranks the held-out cases better (``confidence_``
+        says which). "probability": the largest one of ``predict_proba``.
         "output": the largest output (Herbrich and Graepel, 2001), from ``decision_function`` or,
         in its absence, ``predict_proba``. "gap": best minus second best output. A two-class
         ``decision_function`` f stands for the outputs -f and f, so these are abs(f) and 2 abs(f).
         "vote": share of committee members that agree with the prediction; members come from
         ``sample_proba`` if there is one, else from ``estimators_`` (forests, bagging).
         A callable gets the fitted estimator and X and returns one score per row.
-    cv : int, splitter, iterable or "prefit", default=5
+    cv : "auto", int, splitter, iterable or "prefit", default="auto"
         Folds whose held-out rows give the threshold; each row may be held out once only.
+        "auto": none where the classifier itself knows what it says of each row without it
+        (``held_out_proba_``, also as the last step of a pipeline whose other steps do not look at
+        y), else five, with the settings that the final fit has chosen (``settled()``).
         "prefit": `estimator` is fitted already, and `fit` gets data that it has not seen.
     reject_label : object, default=None
         What `predict` gives for rejected cases; must not be one of the classes. With None,
@@ -170,6 +95,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Share of the held-out cases that the threshold decides.
     risk_bound_ : float
         Upper bound on the risk at the threshold; 1 without `max_risk`.
+    confidence_ : str or callable
+        The rule used.
     n_features_in_ : int
         Number of features, if the classifier counts them.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -183,7 +110,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     With folds, the bound is computed from the models of the folds, each on rows it has not seen,
     and used for `estimator_`, fitted again on all rows. It then holds as far as `estimator_` errs
     no more, and has the same distribution of confidences, as those models; usually it errs less.
-    Outputs of all folds are pooled, which takes for granted that folds share one scale.
+    Outputs of all folds are pooled, which takes for granted that folds share one scale. The same
+    goes for ``held_out_proba_``.
 
     Weights train the classifier; thresholds count each row of positive weight once, as the bound
     is about cases as they come.
@@ -212,8 +140,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         coverage: float | None = None,
         max_risk: float | None = None,
         delta: float = 0.05,
-        confidence: Any = "gap",
-        cv: Any = 5,
+        confidence: Any = "auto",
+        cv: Any = "auto",
         reject_label: Any = None,
         reject_cost: float = 0.5,
     ) -> None:
@@ -271,14 +199,17 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "alone fixes the threshold; set one of them to None"
             )
         if self.coverage is not None:
-            _check_number("coverage", self.coverage, lambda c: 0 < c <= 1, "in (0, 1], as 0.9")
+            check_number("coverage", self.coverage, lambda c: 0 < c <= 1, "in (0, 1], as 0.9")
         if self.max_risk is not None:
-            _check_number("max_risk", self.max_risk, lambda r: 0 < r < 1, "in (0, 1), as 0.02")
-        _check_number("delta", self.delta, lambda d: 0 < d < 1, "in (0, 1), as 0.05")
-        _check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
-        _check_rule(self.confidence)
-        if isinstance(self.cv, str) and self.cv != "prefit":
-            raise ValueError(f'cv={self.cv!r} is not known; give a number of folds or "prefit"')
+            check_number("max_risk", self.max_risk, lambda r: 0 < r < 1, "in (0, 1), as 0.02")
+        check_number("delta", self.delta, lambda d: 0 < d < 1, "in (0, 1), as 0.05")
+        check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
+        if not (isinstance(self.confidence, str) and self.confidence == "auto"):
+            check_rule(self.confidence)
+        if isinstance(self.cv, str) and self.cv not in ("auto", "prefit"):
+            raise ValueError(
+                f'cv={self.cv!r} is not known; give "auto", a number of folds or "prefit"'
+            )
         if self._is_prefit() and sample_weight is not None:
             raise ValueError(
                 'sample_weight was given with cv="prefit", where nothing is trained and thresholds '
@@ -286,44 +217,84 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
 
     def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str)
+        return isinstance(self.cv, str) and self.cv == "prefit"
 
     def _find_threshold(self, X: Any, y: Array, sample_weight: Any) -> None:
         self.threshold_, self.coverage_, self.risk_bound_ = -np.inf, 1.0, 1.0
+        rules = self._rules()
+        self.confidence_ = rules[0]
         if self.coverage is None and self.max_risk is None:
             return
-        if self._is_prefit():
-            errors = _errors(y, self.estimator_.predict(X))
-            confidence = confidence_of(self.estimator_, X, self.confidence)
-        else:
-            confidence, errors = self._out_of_fold(X, y, sample_weight)
-        confidence = _checked("confidence", confidence, len(errors))
+        held_out = self._held_out(X, y, sample_weight, rules)
+        n = len(held_out.errors)
+        confidence = {rule: checked("confidence", c, n) for rule, c in held_out.confidence.items()}
         if self.coverage is not None:
-            self.threshold_ = _threshold_for_coverage(confidence, self.coverage)
-        elif self.max_risk is not None:
-            self.threshold_, self.risk_bound_ = _threshold_for_risk(
-                confidence, errors, self.max_risk, self.delta
+            self.confidence_ = min(
+                rules, key=lambda rule: aurc_of(held_out.errors, confidence[rule])
             )
-        self.coverage_ = float(np.mean(confidence > self.threshold_))
+            self.threshold_ = threshold_for_coverage(confidence[self.confidence_], self.coverage)
+        elif self.max_risk is not None:
+            self._keep_risk(held_out, confidence, self.max_risk)
+        self.coverage_ = float(np.mean(confidence[self.confidence_] > self.threshold_))
 
-    def _out_of_fold(self, X: Any, y: Array, sample_weight: Any) -> tuple[Array, Array]:
-        """Confidences and errors of rows held out once, pooled over the folds."""
-        folds: list[tuple[Array, Array]] = []
+    def _keep_risk(self, held_out: _HeldOut, confidence: dict[Any, Array], max_risk: float) -> None:
+        """Take the rule that decides most; each is tested with its share of ``delta``."""
+        delta, best = self.delta / len(confidence), -1.0
+        for rule, sure in confidence.items():
+            threshold, bound = threshold_for_risk(
+                sure, held_out.errors, max_risk, delta, held_out.expected
+            )
+            if np.mean(sure > threshold) > best:
+                best = float(np.mean(sure > threshold))
+                self.confidence_, self.threshold_, self.risk_bound_ = rule, threshold, bound
+        if self.threshold_ == np.inf:
+            warn_that_none_passes(max_risk, delta, len(held_out.errors), self.risk_bound_)
+
+    def _rules(self) -> list[Any]:
+        """Rules to choose from."""
+        if not (isinstance(self.confidence, str) and self.confidence == "auto"):
+            return [self.confidence]
+        if not hasattr(self.estimator_, "predict_proba"):
+            return ["gap"]
+        # The larger probability of two is the larger gap.
+        several = len(self.classes_) > 2 and hasattr(self.estimator_, "decision_function")
+        return ["probability", "gap"] if several else ["probability"]
+
+    def _held_out(self, X: Any, y: Array, sample_weight: Any, rules: list[Any]) -> _HeldOut:
+        counted = checked_weight(sample_weight, len(y)) > 0
+        if self._is_prefit():
+            return _at(self.estimator_, X, y, rules)
+        if isinstance(self.cv, str) and set(rules) <= {"probability", "gap"}:
+            proba = _own_held_out(self.estimator_)
+            if proba is not None:
+                proba = np.asarray(proba)[counted]
+                errors = errors_of(y[counted], self.classes_[proba.argmax(axis=1)])
+                sure = {rule: confidence_of_proba(proba, rule) for rule in rules}
+                return _HeldOut(sure, errors, 1.0 - proba.max(axis=1))
+        return self._out_of_fold(X, y, sample_weight, rules, counted)
+
+    def _out_of_fold(
+        self, X: Any, y: Array, sample_weight: Any, rules: list[Any], counted: Array
+    ) -> _HeldOut:
+        """Cases held out once, pooled over the folds."""
+        folds: list[_HeldOut] = []
 
         def record(model: Any, X_test: Any, y_test: Any) -> float:
-            confidence = confidence_of(model, X_test, self.confidence)
-            folds.append((confidence, _errors(y_test, model.predict(X_test))))
+            folds.append(_at(model, X_test, y_test, rules))
             return 0.0
 
+        estimator, cv = self.estimator, self.cv
+        if isinstance(cv, str):
+            estimator, cv = _with_settings(self.estimator, self.estimator_), AUTO_FOLDS
         # cross_validate slices data frames, sparse and precomputed kernels as each needs;
         # n_jobs=1 keeps `record` in this process whatever joblib's context says.
         rows = cross_validate(
-            self.estimator,
+            estimator,
             X,
             y,
-            cv=self.cv,
+            cv=cv,
             scoring=record,
-            params=_fit_params(self.estimator, sample_weight),
+            params=_fit_params(estimator, sample_weight),
             n_jobs=1,
             return_indices=True,
             error_score="raise",
@@ -334,9 +305,13 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"cv={self.cv!r} holds some rows out more than once, which would count them as "
                 "several cases; use disjoint test folds, such as cv=5"
             )
-        confidence, errors = (np.concatenate(parts) for parts in zip(*folds, strict=True))
-        counted = _checked_weight(sample_weight, len(y))[rows] > 0
-        return confidence[counted], errors[counted]
+        kept = counted[rows]
+        sure = {r: np.concatenate([fold.confidence[r] for fold in folds])[kept] for r in rules}
+        expected = [fold.expected for fold in folds if fold.expected is not None]
+        return _HeldOut(
+            sure, np.concatenate([fold.errors for fold in folds])[kept],
+            np.concatenate(expected)[kept] if len(expected) == len(folds) else None,
+        )  # fmt: skip
 
     def predicted_dtype(self) -> Any:
         """Type of array that holds the classes and the reject label; None: as predicted."""
@@ -358,7 +333,7 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def confidence_scores(self, X: Any) -> Array:
         """Return each row's confidence by the rule chosen, to compare with ``threshold_``."""
         check_is_fitted(self)
-        return confidence_of(self.estimator_, X, self.confidence)
+        return confidence_of(self.estimator_, X, self.confidence_)
 
     def reject(self, X: Any) -> Array:
         """Say which rows are left undecided: an array of bool, True where rejected."""
@@ -423,8 +398,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The accuracy, if nothing is rejected.
         """
         labels, rejected = self._decide(X)
-        cost = np.where(rejected, self.reject_cost, _errors(y, labels))
-        weight = _checked_weight(sample_weight, len(cost))
+        cost = np.where(rejected, self.reject_cost, errors_of(y, labels))
+        weight = checked_weight(sample_weight, len(cost))
         return float(1.0 - np.average(cost, weights=weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -439,150 +414,33 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _threshold_for_coverage(confidence: Array, coverage: float) -> float:
-    """Threshold that decides a share as near as possible to `coverage`, and more than none."""
-    values, counts = np.unique(confidence, return_counts=True)
-    rejected = np.append(0, np.cumsum(counts[:-1]))
-    decided = 1.0 - rejected / len(confidence)
-    nearest = np.argmin(np.abs(decided - coverage))
-    missed_by = abs(decided[nearest] - coverage)
-    if missed_by > max(_COVERAGE_SLACK, 1.0 / len(confidence)):
-        warnings.warn(
-            f"coverage={coverage} is out of reach: many cases have equal confidence, and the "
-            f"nearest share that a threshold decides is {decided[nearest]:.3f}. Use a finer "
-            'confidence, such as "gap".',
-            stacklevel=4,
-        )
-    return float(-np.inf if nearest == 0 else values[nearest - 1])
+def _at(model: Any, X: Any, y: Array, rules: list[Any]) -> _HeldOut:
+    """Return what a model says of cases that it has not seen."""
+    expected = None
+    if hasattr(model, "predict_proba"):
+        expected = 1.0 - np.asarray(model.predict_proba(X)).max(axis=1)
+    sure = {rule: confidence_of(model, X, rule) for rule in rules}
+    return _HeldOut(sure, errors_of(y, model.predict(X)), expected)
 
 
-def _threshold_for_risk(
-    confidence: Array, errors: Array, max_risk: float, delta: float
-) -> tuple[float, float]:
-    """Loosest threshold that is shown to keep the risk, and the bound there; inf if none is.
-
-    Let s(k) be the k-th largest confidence. Given s(k) = t, the cases strictly above t are
-    independent draws from P(. | confidence > t), so their errors are binomial and the
-    Clopper-Pearson bound holds for the rule "decide above s(k)", ties or not. The ranks k below are
-    fixed by n, max_risk and delta alone, so Bonferroni over them is valid. (Testing from the
-    strictest on at full delta would need thresholds fixed beforehand; those at ranks are random.)
-    """
-    n = len(confidence)
-    n_levels = math.isqrt(n)  # a grid as fine as the noise of a share, 1/sqrt(n)
-    counts = np.ceil(n * np.arange(1, n_levels + 1) / n_levels).astype(int)
-    # Leave out counts too small to pass even without an error; keep the largest to report on.
-    can_pass = (1.0 - max_risk) ** counts <= delta / n_levels
-    can_pass[-1] = True
-    counts = counts[can_pass]
-
-    order = np.argsort(-confidence, kind="stable")
-    thresholds = np.append(confidence[order], -np.inf)[counts]
-    decided = n - np.searchsorted(confidence[order[::-1]], thresholds, side="right")
-    wrong = np.append(0, np.cumsum(errors[order]))[decided]
-    bounds = _binomial_upper_bound(wrong, decided, delta / len(counts))
-    passed = np.flatnonzero(bounds <= max_risk)
-    if len(passed) > 0:
-        return float(thresholds[passed[-1]]), float(bounds[passed[-1]])
-    best = float(bounds.min())
-    warnings.warn(
-        f"max_risk={max_risk} is not met by any threshold, so every case is rejected: with "
-        f"delta={delta} and {n} held-out cases the best bound on the risk, among the coverages "
-        f"tried for this max_risk, is {best:.4f}, too high by {best - max_risk:.4f}. Raise "
-        f"max_risk or delta, or give more data.",
-        stacklevel=4,
-    )
-    return np.inf, best
+def _own_held_out(estimator: Any) -> Array | None:
+    """``held_out_proba_`` of a classifier or of the last step of a pipeline, where it is honest."""
+    while isinstance(estimator, Pipeline):
+        others = [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
+        if any(get_tags(step).target_tags.required for step in others):
+            return None
+        estimator = estimator.steps[-1][1]
+    return getattr(estimator, "held_out_proba_", None)
 
 
-def _binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array:
-    """Clopper-Pearson: largest p with P(Binomial(n_cases, p) <= n_errors) >= delta."""
-    n_right = n_cases - n_errors
-    bound = betaincinv(n_errors + 1.0, np.maximum(n_right, 1), 1.0 - delta)
-    return np.where(n_right > 0, bound, 1.0)
-
-
-def confidence_of(estimator: Any, X: Any, rule: Any) -> Array:
-    """Confidences of a fitted classifier by a rule, shape (n_samples,)."""
-    _check_rule(rule)
-    if rule == "vote":
-        return _vote_share(estimator, X)
-    if callable(rule):
-        return np.asarray(rule(estimator, X), dtype=np.float64)
-    outputs = _outputs(estimator, X)
-    if rule == "output":
-        return outputs.max(axis=1)
-    second, best = np.partition(outputs, -2, axis=1)[:, -2:].T
-    return best - second
-
-
-def _check_rule(rule: Any) -> None:
-    if not callable(rule) and rule not in _RULES:
-        raise ValueError(
-            f"confidence={rule!r} is not known; use one of {_RULES} or a callable(estimator, X)"
-        )
-
-
-def _outputs(estimator: Any, X: Any) -> Array:
-    """One output per class, shape (n_samples, n_classes)."""
-    if hasattr(estimator, "decision_function"):
-        outputs = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        if outputs.ndim == 1:
-            outputs = np.column_stack((-outputs, outputs))
-    elif hasattr(estimator, "predict_proba"):
-        outputs = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    else:
-        raise TypeError(
-            f"{type(estimator).__name__} has neither decision_function nor predict_proba, which "
-            'confidence="output" and "gap" need; use confidence="vote", a callable, or wrap it in '
-            "sklearn.calibration.CalibratedClassifierCV"
-        )
-    # With three classes pairwise outputs have the shape of outputs per class.
-    pairwise = getattr(unwrapped(estimator), "decision_function_shape", None) == "ovo"
-    if outputs.shape[1] != len(estimator.classes_) or (pairwise and outputs.shape[1] > 2):
-        raise ValueError(
-            f"{type(estimator).__name__} gives {outputs.shape[1]} outputs for "
-            f"{len(estimator.classes_)} classes, not one for each class; for SVC set "
-            'decision_function_shape="ovr", or give confidence as a callable'
-        )
-    return outputs
-
-
-def _vote_share(estimator: Any, X: Any) -> Array:
-    """Share of the committee that agrees with the prediction."""
-    predicted = estimator.predict(X)
-    model, X = unwrapped(estimator, X)
-    if hasattr(model, "sample_proba"):
-        # A fixed seed: the same case must get the same confidence in every call.
-        proba = model.sample_proba(X, n_samples=N_VOTES, random_state=0)
-        votes = np.argmax(proba, axis=2)
-    elif hasattr(type(model), "estimators_samples_"):  # forests and bagging, not e.g. boosting
-        X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-        columns = getattr(model, "estimators_features_", [slice(None)] * len(model.estimators_))
-        members = zip(model.estimators_, columns, strict=True)
-        votes = np.array([member.predict(X[:, used]) for member, used in members]).astype(np.intp)
-    else:
-        raise TypeError(
-            f'confidence="vote" needs a committee, but {type(model).__name__} has neither '
-            "sample_proba nor members fitted on samples of the data; use BayesPointClassifier, a "
-            'forest or bagging, or confidence="gap"'
-        )
-    return np.mean(model.classes_[votes] == predicted, axis=0)
-
-
-def unwrapped(estimator: Any, X: Any = None) -> Any:
-    """Classifier at the heart of pipelines and searches; with X, also the input it gets."""
-    transformed = X
-    while True:
-        if isinstance(estimator, Pipeline):
-            if X is not None and len(estimator) > 1:
-                transformed = estimator[:-1].transform(transformed)
-            estimator = estimator[-1]
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator if X is None else (estimator, transformed)
+def _with_settings(estimator: Any, fitted: Any) -> Any:
+    """Copy of an estimator with the settings that its fit has chosen, where it can tell them."""
+    if isinstance(estimator, Pipeline):
+        copied = clone(estimator)
+        name, last = copied.steps[-1]
+        copied.steps[-1] = name, _with_settings(last, fitted.steps[-1][1])
+        return copied
+    return fitted.settled() if hasattr(fitted, "settled") else estimator
 
 
 def _fit_params(estimator: Any, sample_weight: Any) -> dict[str, Any]:
@@ -599,49 +457,3 @@ def _fit_params(estimator: Any, sample_weight: Any) -> dict[str, Any]:
             "leave it out or choose a classifier that does"
         )
     return {path + "sample_weight": sample_weight}
-
-
-def _errors(y_true: Any, y_pred: Any) -> Array:
-    """Where the labels differ, as booleans."""
-    y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
-    check_consistent_length(y_true, y_pred)
-    if y_pred.dtype == object and any(label is None for label in y_pred):
-        raise ValueError(
-            "y_pred contains None, the mark of rejected cases; give the predictions before "
-            "rejection, those of RejectingClassifier.estimator_"
-        )
-    if len({y.dtype.kind in "US" for y in (y_true, y_pred) if y.dtype != object}) > 1:
-        raise ValueError(
-            f"y_true has dtype {y_true.dtype} but y_pred {y_pred.dtype}, so no label can agree; "
-            "give both as text or both as numbers"
-        )
-    return np.asarray(y_true != y_pred, dtype=bool)
-
-
-def _checked(name: str, values: Any, n_samples: int) -> Array:
-    """One number per case, as float64, none of them NaN."""
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"{name} has shape {values.shape} for {n_samples} cases; give one number per case"
-        )
-    if np.isnan(values).any():
-        raise ValueError(f"{name} is NaN at row {np.isnan(values).argmax()}; leave such rows out")
-    return values
-
-
-def _checked_weight(sample_weight: Any, n_samples: int) -> Array:
-    if sample_weight is None:
-        return np.ones(n_samples)
-    weight = _checked("sample_weight", sample_weight, n_samples)
-    if weight.min() < 0 or not 0 < weight.sum() < np.inf:
-        raise ValueError(
-            f"sample_weight has minimum {weight.min()} and sum {weight.sum()}; give weights that "
-            "are finite, not negative and not all zero"
-        )
-    return weight
-
-
-def _check_number(name: str, value: Any, is_valid: Callable[[Any], bool], wanted: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_valid(value):
-        raise ValueError(f"{name}={value!r} is not valid; give a number {wanted}")

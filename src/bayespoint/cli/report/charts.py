@@ -13,7 +13,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayespoint._support.types import Array
 from bayespoint.cli.report.measures import Evaluated, binary_scores
-from bayespoint.estimators.rejection import risk_coverage_curve
+from bayespoint.estimators.risk import risk_coverage_curve
 
 # Size and margins of a picture, for text of 14 units: 11 points at least on a phone.
 WIDTH, HEIGHT, LOW_HEIGHT = 440, 320, 150

@@ -13,7 +13,7 @@ from sklearn.metrics import (
 )
 
 from bayespoint._support.types import Array
-from bayespoint.estimators.rejection import aurc, risk_coverage_curve
+from bayespoint.estimators.risk import aurc, risk_coverage_curve
 
 # Of all intervals; Clopper and Pearson's, which cover at least as often as they say.
 LEVEL = 0.95

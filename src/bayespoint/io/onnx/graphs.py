@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bayespoint._support.types import Array
+from bayespoint.estimators.confidence import N_VOTES
 from bayespoint.estimators.predictors import (
     BayesPointPredictor,
     GaussianPredictor,
     Predictor,
     VotePredictor,
 )
-from bayespoint.estimators.rejection import N_VOTES
 from bayespoint.io.onnx.functions import (
     FARTHEST,
     log_complement,

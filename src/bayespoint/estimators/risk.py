@@ -1,0 +1,248 @@
+"""Risk among the cases that a threshold on a confidence decides: curves, their area, thresholds.
+
+Cases are ordered by a confidence. Accepting the most confident share c (the coverage) leaves the
+risk R(c), the error among accepted cases.
+"""
+
+import numbers
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+from scipy.stats import binom
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from bayespoint._support.types import Array, ArrayLike
+
+# Ties that move the coverage further than this from the one asked for are worth a warning.
+_COVERAGE_SLACK = 0.05
+
+# Numbers of cases that thresholds for a risk are looked for at, from the surest down.
+_LEVELS = 100
+
+# Where nothing is said of the errors to expect: times the least number of cases that can pass.
+_FIRST_LEVEL = 2.0
+
+
+def risk_coverage_curve(
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
+) -> tuple[Array, Array, Array]:
+    """Risk among the most confident cases, for every coverage that a threshold can reach.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+        True and predicted labels.
+    confidence : array-like of shape (n_samples,)
+        The larger, the surer. Cases of equal confidence are accepted together, since no threshold
+        separates them: they make one point of the curve.
+    sample_weight : array-like of shape (n_samples,), default=None
+        A weight w counts as w copies; cases of weight 0 are left out.
+
+    Returns
+    -------
+    coverage : ndarray of shape (n_distinct,)
+        Accepted share, increasing to 1; one entry for each distinct confidence.
+    risk : ndarray of shape (n_distinct,)
+        Share of errors among the accepted cases.
+    thresholds : ndarray of shape (n_distinct,)
+        Decreasing; entry k accepts the cases with ``confidence >= thresholds[k]``.
+
+    Examples
+    --------
+    >>> from bayespoint import risk_coverage_curve
+    >>> coverage, risk, thresholds = risk_coverage_curve(
+    ...     [0, 1, 1, 0], [0, 1, 0, 0], confidence=[0.9, 0.8, 0.5, 0.5])
+    >>> coverage
+    array([0.25, 0.5 , 1.  ])
+    >>> risk
+    array([0.  , 0.  , 0.25])
+    >>> thresholds
+    array([0.9, 0.8, 0.5])
+    """
+    errors = errors_of(y_true, y_pred)
+    sure = checked("confidence", confidence, len(errors))
+    weight = checked_weight(sample_weight, len(errors))
+    # Sorting ties by weight and error makes rounding, too, independent of the input's order.
+    order = np.lexsort((errors, weight, -sure))
+    order = order[weight[order] > 0]
+    sure, weight, errors = sure[order], weight[order], errors[order]
+    group_end = np.append(sure[1:] != sure[:-1], True)
+    accepted = np.cumsum(weight)[group_end]
+    wrong = np.cumsum(weight * errors)[group_end]
+    return accepted / accepted[-1], wrong / accepted, sure[group_end]
+
+
+def aurc(
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, sample_weight: Any = None
+) -> float:
+    """Area under the risk-coverage curve: the smaller, the better the ordering and the labels.
+
+    The area is ∫₀¹ R(c) dc with R(c) the risk at the smallest coverage, not below c, that a
+    threshold reaches. Without ties that is the usual mean of the risks among the 1, 2, …, n most
+    confident cases; tied cases all count with the risk at the end of their group. Unlike an average
+    over random orders within ties it describes what a threshold can do, does not depend on the
+    scale of the weights, and treats a weight w exactly as w copies. A confidence that ties many
+    cases pays for it.
+
+    Parameters
+    ----------
+    y_true, y_pred, confidence, sample_weight
+        As for :func:`risk_coverage_curve`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; the overall error if all confidences are equal.
+
+    Examples
+    --------
+    >>> from bayespoint import aurc
+    >>> aurc([0, 1, 1, 0], [0, 1, 0, 0], confidence=[0.9, 0.8, 0.5, 0.5])
+    0.125
+    """
+    coverage, risk, _ = risk_coverage_curve(y_true, y_pred, confidence, sample_weight=sample_weight)
+    return float(np.diff(coverage, prepend=0.0) @ risk)
+
+
+def aurc_of(errors: Array, confidence: Array) -> float:
+    """Area under the risk-coverage curve of cases that are right or wrong."""
+    return aurc(errors, np.zeros_like(errors), confidence)
+
+
+def threshold_for_risk(
+    confidence: Array, errors: Array, max_risk: float, delta: float, expected: Array | None = None
+) -> tuple[float, float]:
+    """Loosest threshold that is shown to keep the risk, and the bound there; inf if none is.
+
+    Let s(k) be the k-th largest confidence. Given s(k) = t, the cases strictly above t are
+    independent draws from P(. | confidence > t), so their errors are binomial and the
+    Clopper-Pearson bound holds for the rule "decide above s(k)", ties or not. Thresholds are
+    tested one after the other, each with all of ``delta``, towards larger coverage, until one does
+    not pass: the first one whose risk is too large passes with probability delta at most, and all
+    later ones only after it. Where to begin must not depend on the errors: where it is most
+    probable to pass if errors are as ``expected``.
+
+    Parameters
+    ----------
+    confidence, errors : ndarray of shape (n,)
+    max_risk, delta : float
+    expected : ndarray of shape (n,), optional
+        What the classifier itself says of the probability that each case is an error.
+
+    Returns
+    -------
+    threshold, bound : float
+        The bound at the first threshold where none passes.
+    """
+    n = len(confidence)
+    counts = np.unique(np.ceil(n * np.arange(1, _LEVELS + 1) / _LEVELS).astype(int))
+    order = np.argsort(-confidence, kind="stable")
+    thresholds = np.append(confidence[order], -np.inf)[counts]
+    decided = n - np.searchsorted(confidence[order[::-1]], thresholds, side="right")
+    wrong = np.append(0, np.cumsum(errors[order]))[decided]
+    allowed = _most_errors(decided, max_risk, delta)
+    if expected is None:
+        least = np.log(delta) / np.log1p(-max_risk)
+        first = min(int(np.searchsorted(decided, _FIRST_LEVEL * least)), len(counts) - 1)
+    else:
+        rate = np.append(0.0, np.cumsum(expected[order]))[decided] / np.maximum(decided, 1)
+        first = int(np.argmax(binom.cdf(allowed, decided, np.clip(rate, 0.0, 1.0))))
+    passes = wrong[first:] <= allowed[first:]
+    last = first + (len(passes) if passes.all() else int(np.argmin(passes))) - 1
+    if last >= first:
+        bound = binomial_upper_bound(wrong[last], decided[last], delta)
+        return float(thresholds[last]), float(bound)
+    return np.inf, float(binomial_upper_bound(wrong[first], decided[first], delta))
+
+
+def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: float) -> None:
+    """Say that every case is rejected, and what would help."""
+    warnings.warn(
+        f"max_risk={max_risk} is not met by any threshold, so every case is rejected: with "
+        f"delta={delta} and {n_cases} held-out cases the bound on the risk where it is likeliest "
+        f"to be met is {bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, "
+        f"or give more data.",
+        stacklevel=4,
+    )
+
+
+def _most_errors(n_cases: Array, max_risk: float, delta: float) -> Array:
+    """Largest number of errors for which `binomial_upper_bound` is within ``max_risk``; else -1."""
+    # P(Binomial(n, max_risk) <= k) <= delta, which is the same.
+    most = binom.ppf(delta, n_cases, max_risk).astype(int)
+    return most - (binom.cdf(most, n_cases, max_risk) > delta)
+
+
+def threshold_for_coverage(confidence: Array, coverage: float) -> float:
+    """Threshold that decides a share as near as possible to `coverage`, and more than none."""
+    values, counts = np.unique(confidence, return_counts=True)
+    rejected = np.append(0, np.cumsum(counts[:-1]))
+    decided = 1.0 - rejected / len(confidence)
+    nearest = np.argmin(np.abs(decided - coverage))
+    missed_by = abs(decided[nearest] - coverage)
+    if missed_by > max(_COVERAGE_SLACK, 1.0 / len(confidence)):
+        warnings.warn(
+            f"coverage={coverage} is out of reach: many cases have equal confidence, and the "
+            f"nearest share that a threshold decides is {decided[nearest]:.3f}. Use a finer "
+            'confidence, such as "gap".',
+            stacklevel=5,
+        )
+    return float(-np.inf if nearest == 0 else values[nearest - 1])
+
+
+def binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array:
+    """Clopper-Pearson: largest p with P(Binomial(n_cases, p) <= n_errors) >= delta."""
+    n_right = n_cases - n_errors
+    bound = betaincinv(n_errors + 1.0, np.maximum(n_right, 1), 1.0 - delta)
+    return np.where(n_right > 0, bound, 1.0)
+
+
+def errors_of(y_true: Any, y_pred: Any) -> Array:
+    """Where the labels differ, as booleans."""
+    y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
+    check_consistent_length(y_true, y_pred)
+    if y_pred.dtype == object and any(label is None for label in y_pred):
+        raise ValueError(
+            "y_pred contains None, the mark of rejected cases; give the predictions before "
+            "rejection, those of RejectingClassifier.estimator_"
+        )
+    if len({y.dtype.kind in "US" for y in (y_true, y_pred) if y.dtype != object}) > 1:
+        raise ValueError(
+            f"y_true has dtype {y_true.dtype} but y_pred {y_pred.dtype}, so no label can agree; "
+            "give both as text or both as numbers"
+        )
+    return np.asarray(y_true != y_pred, dtype=bool)
+
+
+def checked(name: str, values: Any, n_samples: int) -> Array:
+    """One number per case, as float64, none of them NaN."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"{name} has shape {values.shape} for {n_samples} cases; give one number per case"
+        )
+    if np.isnan(values).any():
+        raise ValueError(f"{name} is NaN at row {np.isnan(values).argmax()}; leave such rows out")
+    return values
+
+
+def checked_weight(sample_weight: Any, n_samples: int) -> Array:
+    """One weight per case, none of them negative; all 1 where none is given."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = checked("sample_weight", sample_weight, n_samples)
+    if weight.min() < 0 or not 0 < weight.sum() < np.inf:
+        raise ValueError(
+            f"sample_weight has minimum {weight.min()} and sum {weight.sum()}; give weights that "
+            "are finite, not negative and not all zero"
+        )
+    return weight
+
+
+def check_number(name: str, value: Any, is_valid: Callable[[Any], bool], wanted: str) -> None:
+    """Refuse what is no number, or not a valid one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_valid(value):
+        raise ValueError(f"{name}={value!r} is not valid; give a number {wanted}")
