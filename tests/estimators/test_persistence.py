@@ -5,6 +5,7 @@ import io
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import joblib
 import numpy as np
@@ -19,7 +20,6 @@ from bayespoint.io import model_file
 from bayespoint.io.model_file.fields import FIELDS
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
-SAMPLES = DATA
 
 # As in docs/guides/model-files.md.
 TRUSTED = [
@@ -45,32 +45,30 @@ TRUSTED = [
 ]
 
 
+@cache
 def pipeline(method="ep", rejecting=False):
+    """A fitted pipeline, and points: to look at, not to change."""
     clf = BayesPointClassifier(inference=method, **FIXED)
     if rejecting:
         clf = RejectingClassifier(clf, coverage=0.9, cv=2)
     X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
     return make_pipeline(StandardScaler(), clf).fit(X, np.array(["a", "b", "c"])[y]), X
 
 
-@pytest.mark.parametrize("rejecting", [False, True])
-@pytest.mark.parametrize("method", ["perceptron", "billiard", "ep"])
 @pytest.mark.filterwarnings("ignore:the billiard")
-def test_skops(method, rejecting):
+def test_skops():
+    """One test: skops takes seconds to import."""
     skops_io = pytest.importorskip("skops.io")
-    clf, X = pipeline(method, rejecting)
-    stored = skops_io.dumps(clf)
-    assert set(skops_io.get_untrusted_types(data=stored)) <= set(TRUSTED)
-    again = skops_io.loads(stored, trusted=TRUSTED)
-    assert np.array_equal(clf.predict_proba(X), again.predict_proba(X))
-    assert np.array_equal(clf.predict(X), again.predict(X))
-
-
-def test_skops_does_not_trust_by_itself():
-    skops_io = pytest.importorskip("skops.io")
-    clf, _ = pipeline()
-    with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException):
-        skops_io.loads(skops_io.dumps(clf), trusted=[])
+    for method, rejecting in [("perceptron", False), ("billiard", True), ("ep", False)]:
+        clf, X = pipeline(method, rejecting)
+        stored = skops_io.dumps(clf)
+        assert set(skops_io.get_untrusted_types(data=stored)) <= set(TRUSTED)
+        again = skops_io.loads(stored, trusted=TRUSTED)
+        assert np.array_equal(clf.predict_proba(X), again.predict_proba(X)), method
+        assert np.array_equal(clf.predict(X), again.predict(X)), method
+        with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException):
+            skops_io.loads(stored, trusted=[])
 
 
 def test_trusted_types_are_all_that_models_hold():
@@ -94,20 +92,20 @@ def test_joblib(method):
     assert np.array_equal(joblib.load(buffer).predict_proba(X), clf.predict_proba(X))
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("model-v1-*.bpm")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DATA.glob("model-v1-*.bpm")), ids=lambda path: path.stem)
 # Python from 3.12 on warns of forks beside threads.
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_threads_and_forks_agree_with_one_thread(path, n_jobs):
+def test_threads_and_forks_agree_with_one_thread(path):
     clf = model_file.load(path).classifier
-    getattr(clf, "estimator_", clf).n_jobs = n_jobs
-    X, _ = load_iris(return_X_y=True)
+    X = load_iris().data[::3]
     expected = clf.predict_proba(X).tobytes()
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: clf.predict_proba(X).tobytes(), range(16)))
-    assert set(found) == {expected}
-    if hasattr(os, "fork"):
-        assert forked(lambda: clf.predict_proba(X)) == hashlib.sha256(expected).digest()
+    for n_jobs in (None, 2):
+        getattr(clf, "estimator_", clf).n_jobs = n_jobs
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: clf.predict_proba(X).tobytes(), range(8)))
+        assert set(found) == {expected}
+        if hasattr(os, "fork"):
+            assert forked(lambda: clf.predict_proba(X)) == hashlib.sha256(expected).digest()
 
 
 def forked(work):
@@ -128,10 +126,10 @@ def forked(work):
 # ---------------------------------------------------------------------- info and export
 
 
-@pytest.fixture
-def trained(tmp_path):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
     X, y = load_iris(return_X_y=True)
-    path = tmp_path / "m.bpm"
+    path = tmp_path_factory.mktemp("trained") / "m.bpm"
     model_file.save(
         path, BayesPointClassifier(**FIXED).fit(X, y), about={"ti\x1b[31mtle": "\u202e"}
     )

@@ -1,7 +1,7 @@
 """Any input gives a right answer or one clear error.
 
 Cases come from Hypothesis without randomness, so that the same ones run everywhere. On demand:
-``pytest -m slow tests/test_properties.py`` (2,000 cases).
+``pytest -m slow tests/estimators/test_properties.py`` (2,000 cases).
 """
 
 import re
@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
 
 QUICK = settings(
-    max_examples=60, derandomize=True, deadline=None, database=None,
+    max_examples=15, derandomize=True, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), print_blob=True,
 )  # fmt: skip
 THOROUGH = settings(QUICK, max_examples=2000)

@@ -5,10 +5,12 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import stdtr
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
 from bayespoint import BayesPointClassifier
+from bayespoint.inference.methods import METHODS
 
 # Settings that data would choose otherwise.
 FIXED = {"gamma": "scale", "softness": 0.1, "bias": 1.0}
@@ -17,10 +19,6 @@ FIXED = {"gamma": "scale", "softness": 0.1, "bias": 1.0}
 def perceptrons(kernel="rbf", **settings):
     """Perceptrons with fixed settings."""
     return BayesPointClassifier(kernel, **{"inference": "perceptron", **FIXED, **settings})
-
-
-# Fixed, and as they are by default.
-MAKERS = {"perceptrons": perceptrons, "defaults": BayesPointClassifier}
 
 
 def fresh_points(X, n=200):
@@ -100,3 +98,65 @@ def flowers(n_classes, step=3):
 def softened_gram(clf, X):
     gram, length = by_hand(clf, X, X)
     return gram + clf.softness_ * np.diag(length**2)
+
+
+# Every value of `inference=`: a new method comes to the tests of the contract by itself.
+INFERENCES = ["auto", *METHODS]
+
+
+def in_turn(values, others, n):
+    """Pairs of two lists, each over and over: all of both in a few cases."""
+    values, others = list(values), list(others)
+    return [(values[k % len(values)], others[k % len(others)]) for k in range(n)]
+
+
+def takes_noise(inference):
+    """Whether labels may be wrong; "auto" finds a method for that."""
+    return inference == "auto" or METHODS[inference].takes_noise
+
+
+def noise_of(inference, rates=0.1):
+    """Label noise where the method takes some."""
+    return rates if takes_noise(inference) else 0.0
+
+
+@cache
+def fitted(inference, n_classes=3, decision="auto", noisy=False, **settings):
+    """A fit to every sixth flower with so few draws as will do: to look at, not to change."""
+    noise = noise_of(inference) if noisy else 0.0
+    X, y, *_ = flowers(n_classes, step=6)
+    return classifier(
+        inference=inference, decision=decision, label_noise=noise, **settings
+    ).fit(X, y)  # fmt: skip
+
+
+def error_of(clf, *data):
+    """What a fit raises, or None where it does not."""
+    try:
+        clf.fit(*data)
+    except (ValueError, RuntimeError) as error:
+        return error
+    return None
+
+
+def votes_by_hand(clf, X, new, posterior=None):
+    """Probability of the classes by each draw: Student's t, what is unknown of x included."""
+    posterior = posterior or clf.posterior
+    K, n_classes = softened_gram(clf, X), len(clf.classes_)
+    cross, length = by_hand(clf, new, X)
+    unknown = length**2 - np.sum(cross * np.linalg.solve(K, cross.T).T, axis=1)
+    deviation = np.sqrt(unknown + clf.softness_ * length**2)
+    votes = []
+    for machine in range(len(clf.dual_coef_)):
+        t = np.sqrt(len(X)) * (posterior(machine).coef @ cross.T) / deviation
+        votes.append(stdtr(len(X), t))
+    return np.stack([1 - votes[0], votes[0]] if n_classes == 2 else votes, axis=-1)
+
+
+def with_noise(votes, noise, label=None):
+    """Normalise over classes and fold in the share of wrong labels, from its definition."""
+    n_classes = votes.shape[-1]
+    weights = None if label is None else np.bincount(label)
+    noise = np.average(np.broadcast_to(noise, n_classes), weights=weights)
+    chances = np.where(np.eye(n_classes, dtype=bool), 1 - noise, noise / (n_classes - 1))
+    return votes / votes.sum(axis=-1, keepdims=True) @ chances

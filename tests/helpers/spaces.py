@@ -1,6 +1,7 @@
 """Small problems and version spaces, with and without a Gram matrix."""
 
 import numpy as np
+from scipy.optimize import linprog
 from sklearn.metrics import pairwise
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -27,9 +28,9 @@ def make_problem(m=80, seed=0, gap=0.15):
     return X, np.sign(height)
 
 
-def rows_space(X, y, n_cached=1, softness=0.0):
+def rows_space(X, y, n_cached=1, softness=0.0, kernel="rbf"):
     """Rows on demand that do not fit into their store together."""
-    kernel = Kernel("rbf", gamma=0.5, bias=1.0).fit_layout(X)
+    kernel = Kernel(kernel, gamma=0.5, bias=1.0).fit_layout(X)
     cache_bytes = n_cached * len(X) * 8
     with open_threads(1) as threads:
         rows = GramRows(kernel, kernel.prepare(X), cache_bytes=cache_bytes, threads=threads)
@@ -51,6 +52,16 @@ def make_space(m=60, seed=0, kernel="rbf", softness=0.0, dtype=np.float64):
     return VersionSpace((0.5 * (K + K.T)).astype(dtype), y, softness)
 
 
+def separable(seed, kernel, m=40, dim=8):
+    """A random problem, points of unequal lengths; the class means get some labels wrong."""
+    rng = np.random.default_rng(seed)
+    X, length = rng.normal(size=(m, dim)), np.exp(rng.normal(size=m))
+    y, K = rng.choice([-1, 1], m), rbf_kernel(X, gamma=0.1)
+    if kernel == "linear":
+        y, K = np.sign(X @ rng.normal(size=dim)), X @ X.T
+    return VersionSpace(K * np.outer(length, length), y)
+
+
 def factor_of(space):
     return space.rows.factorise(space.softness, space.rows.threads)
 
@@ -67,3 +78,11 @@ def narrow_space(margin=1e-6):
     angle = np.concatenate([np.linspace(margin, 3.0, 40), np.linspace(3.2, 2 * np.pi - margin, 40)])
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     return VersionSpace(X @ X.T, np.sign(X[:, 1]))
+
+
+def contradict(X, y, points):
+    """Whether a positive combination of these points, signed by label, vanishes (Gordan)."""
+    signed = (X * y[:, None])[points]
+    equal = np.vstack([signed.T, np.ones(len(points))])
+    target = np.append(np.zeros(X.shape[1]), 1.0)
+    return linprog(np.zeros(len(points)), A_eq=equal, b_eq=target).success

@@ -1,46 +1,49 @@
-"""Ways to stop a run: Ctrl-C, real or from a callback."""
+"""Ways to stop a run: Ctrl-C, real or from inside, at a look at the clock."""
 
 import signal
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
-from bayespoint._support.budget import Budget
-from bayespoint.inference.billiard import balls as billiards
-
-
-def interrupt(monkeypatch, owner, name, after):
-    """Make a method raise KeyboardInterrupt once, after some calls."""
-    original, calls = getattr(owner, name), []
-
-    def wrapper(self, *args, **kwargs):
-        calls.append(None)
-        if len(calls) == after + 1:
-            raise KeyboardInterrupt
-        return original(self, *args, **kwargs)
-
-    monkeypatch.setattr(owner, name, wrapper)
-
+from bayespoint.inference.billiard import balls, walkers
 
 # Far above what stopping takes: a busy machine must not fail the test.
 PROMPT_SECONDS = 10
 
 
-def stop_after(monkeypatch, n_calls):
-    """Let time be up at the n-th look at the clock, and let there be many looks."""
-    calls = []
-
-    def spent(self):
-        calls.append(None)
-        return self._stopped or len(calls) > n_calls
-
-    monkeypatch.setattr(Budget, "spent", spent)
-    monkeypatch.setattr(billiards, "EVENT_WORK", 5 * 20)  # 5 events
+def look_often(monkeypatch, events=5, m=20):
+    """Let balls and walkers look at the clock every few events."""
+    monkeypatch.setattr(balls, "EVENT_WORK", events * (m + balls.EVENT_COST))
+    monkeypatch.setattr(walkers, "EVENT_WORK", walkers.STEP_WORK * m + walkers.EVENT_COST)
 
 
 def press_ctrl_c():
     """Send the signal to the main thread, which a simulated one would not wake."""
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def raise_interrupt():
+    """Do as somebody else's code does that is interrupted."""
+    raise KeyboardInterrupt
+
+
+def press_later(function: Callable, *args, **options) -> float:
+    """Call, and press Ctrl-C after a while; return the seconds it then took."""
+    sent = []
+
+    def press():
+        sent.append(time.perf_counter())
+        press_ctrl_c()
+
+    timer = threading.Timer(0.05, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        function(*args, **options)
+    seconds = time.perf_counter() - sent[0]
+    timer.join()
+    return seconds
 
 
 can_press = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""Small version spaces with exact answers, exact draws, and a plain billiard to compare with.
+"""Small version spaces with exact answers, exact draws, and checks of samplers against them.
 
 Closed forms are for G_ij = y_i y_j K_ij (mathematics: a Gaussian vector restricted to the positive
 orthant has a direction that is uniform on version space and a length independent of it).
@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from bayespoint import VersionSpace
 from bayespoint.inference import sample_billiard
-from helpers.thresholds import compare_means, two_stage
+from helpers.thresholds import compare_means, fails_clearly, two_stage
 
 N_CHAINS = 32
 
@@ -284,14 +284,14 @@ def across(problem, coef, centre):
     return (outputs - np.multiply.outer(along, centre @ problem.K)) / np.sqrt(problem.K.diagonal())
 
 
-def against_centre(problem, centre, **options):
-    """Check of all three Bayes points, from kicks, path and draws, of 32 independent runs."""
+def against_centre(problem, centre, n_runs=N_CHAINS, **options):
+    """Check of all three Bayes points, from kicks, path and draws, of independent runs."""
 
     def check(length, seed):
         space = problem.space
         posts = [
             sample_billiard(space, n_draws=length, n_chains=1, random_state=s, **options)
-            for s in seeds_of(seed)
+            for s in seeds_of(seed, n_runs)
         ]
         points = [[post.bayes_point(source) for source in SOURCES] for post in posts]
         return compare_means(across(problem, np.array(points), centre), 0.0)
@@ -317,61 +317,6 @@ def from_exact_draws(problem, flights, travel):
     return check
 
 
-class NewPoints(NamedTuple):
-    """A problem and new points: their kernel with the training points and with each other."""
-
-    problem: Problem
-    cross: np.ndarray  # (new, training)
-    new: np.ndarray  # (new, new)
-    softness: float = 0.0
-
-    @property
-    def space(self):
-        return VersionSpace(self.problem.K, self.problem.y, self.softness)
-
-
-def rbf_with_new_points(noise=0.0, softness=0.0):
-    """Four training points in the plane; a new one among them, one beside them, two far away."""
-    X = np.array([[0.0, 0], [1, 0.5], [-0.5, 1], [0.3, -1], [0.2, 0.2], [-1, -0.5], [2, 2], [6, 6]])
-    K = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2))
-    problem = Problem(K[:4, :4], np.array([1, 1, -1, 1]), noise)
-    return NewPoints(problem, K[4:, :4], K[4:, 4:], softness)
-
-
-def predictive(post, points, label):
-    """Exact probability that the outputs at new points are positive."""
-    return post.predictive(points.cross, points.new.diagonal(), label=label)
-
-
-def against_joint_draws(points, predict=predictive, label=False):
-    """Check of probabilities against draws of the prior at training and new points together.
-
-    A new point is one more point whose label says nothing: its rate is one half.
-    """
-    problem, n_new = points.problem, len(points.new)
-    K = np.block([[problem.K, points.cross.T], [points.cross, points.new]])
-    softened = np.append(problem.K.diagonal(), points.new.diagonal() if label else np.zeros(n_new))
-    noise = np.append(np.broadcast_to(problem.noise, len(problem.y)), np.full(n_new, 0.5))
-    K += points.softness * np.diag(softened)
-    joint = Problem(K, np.append(problem.y, np.ones(n_new)), noise)
-    flipped = np.max(problem.noise) if label else 0.0
-
-    def check(length, seed):
-        posts = [
-            sample_billiard(
-                points.space, length, n_chains=1, label_noise=problem.noise, random_state=s
-            )
-            for s in seeds_of(seed)
-        ]
-        p = np.array([predict(post, points, label) for post in posts])
-        rng = np.random.default_rng(seed)
-        exact = (exact_draws(joint, EXACT_DRAWS * N_CHAINS * length, rng) @ K)[:, -n_new:] > 0
-        exact = exact.reshape(N_CHAINS, EXACT_DRAWS * length, n_new).mean(axis=1)
-        return compare_means(p - (flipped + (1 - 2 * flipped) * exact), 0.0)
-
-    return check
-
-
 def error_ratio(problem, centre, posts, source, stated=None):
     """Stated error of the Bayes point, as a share of its scatter over runs; root mean squares."""
     errors = [stated(post) if stated else post.bayes_point_error(source) for post in posts]
@@ -387,83 +332,9 @@ def assert_passes(check, length, seed, detects):
     assert result.detectable < detects, result
 
 
-# ---------------------------------------------------------------------- a plain billiard
-
-# Walls met in one flight: wrong variants can stay between two for ever.
-MOST_EVENTS = 40
-
-
-class PlainBall:
-    """One billiard ball in explicit coordinates, step by step as on paper.
-
-    Wrong variants for negative controls: ``bounce``, the factor of a reflection (2 is right);
-    ``touch``, the margin up to which a wall counts as touched: without it (0.0) only the wall just
-    met is passed over.
-    """
-
-    def __init__(self, phi, y, w, pass_rate=0.0, uniform=None, bounce=2.0, touch=1e-12):
-        self.phi, self.y, self.w = phi, y, w
-        self.length = np.linalg.norm(phi, axis=1)
-        self.side = np.sign(phi @ w)
-        self.pass_rate = np.broadcast_to(pass_rate, len(phi))
-        self.uniform = uniform
-        self.bounce, self.touch = bounce, touch
-        self.kicks = np.zeros(len(phi))
-        self.integral = np.zeros_like(w)
-        self.met = 0
-        self.last = -1
-
-    def fly(self, direction, travel):
-        """Fly on a great circle towards ``direction``, made tangent and unit."""
-        v = direction - (direction @ self.w) * self.w
-        v /= np.linalg.norm(v)
-        self.last = -1
-        for _ in range(MOST_EVENTS):
-            wall, t = self._next(v)
-            if t >= travel:
-                break
-            travel -= t
-            v = self._turn(v, t)
-            self.met += 1
-            self.last = wall
-            right = self.side[wall] == self.y[wall]
-            if not right or (self.pass_rate[wall] > 0 and self.uniform() < self.pass_rate[wall]):
-                self.side[wall] *= -1
-                continue
-            f = self.bounce * (self.phi[wall] @ v) / self.length[wall] ** 2
-            v = v - f * self.phi[wall]
-            self.kicks[wall] -= f
-        self._turn(v, travel)
-        return self.w
-
-    def _next(self, v):
-        d = self.side * (self.phi @ self.w) / self.length
-        u = self.side * (self.phi @ v) / self.length
-        with np.errstate(divide="ignore"):
-            t = np.arctan2(1.0, -u / np.where(d == 0, 1e-300, d))
-        if self.touch:
-            t[d <= self.touch] = np.where(u[d <= self.touch] < 0, 0.0, np.inf)
-        elif self.last >= 0:
-            t[self.last] = np.inf
-        wall = int(np.argmin(t))
-        return wall, t[wall]
-
-    def _turn(self, v, t):
-        w = self.w
-        self.integral = self.integral + w * np.sin(t) + v * (1 - np.cos(t))
-        self.w = w * np.cos(t) + v * np.sin(t)
-        return v * np.cos(t) - w * np.sin(t)
-
-
-def plain_billiard(problem, length, seed, travel=np.pi / 2, n_chains=N_CHAINS, **variant):
-    """Outputs of plain balls that start from exact draws, of shape (chains, length, points)."""
-    rng = np.random.default_rng(seed)
-    phi = coordinates(problem.K)
-    noise = np.broadcast_to(problem.noise, len(phi))
-    starts = exact_draws(problem, n_chains, rng) @ phi
-    outputs = np.empty((n_chains, length, len(phi)))
-    for k, start in enumerate(starts):
-        ball = PlainBall(phi, problem.y, start, noise / (1 - noise), rng.random, **variant)
-        for draw in range(length):
-            outputs[k, draw] = phi @ ball.fly(rng.standard_normal(phi.shape[1]), travel)
-    return outputs
+def assert_caught(check, length, seed):
+    """Fail by the rule, or so clearly that the longer run is not needed: a negative control."""
+    first = check(length, seeds_of(seed, 1)[0])
+    if not fails_clearly(first):
+        result = two_stage(check, length, seed)
+        assert not result.passed, result

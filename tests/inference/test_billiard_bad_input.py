@@ -4,9 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.spaces import make_space
+from helpers.spaces import make_space, narrow_space
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import VersionSpace
 from bayespoint.inference import sample_billiard
@@ -36,63 +35,7 @@ def assert_inside(posterior, space, rtol=1e-9):
     assert np.all(space.y * posterior.outputs >= 0)
 
 
-# ---------------------------------------------------------------------- arguments
-
-NOT_COUNTS = (0, -3, 1.5, 2.0, "x", None, True, [3], np.nan)
-NOT_NUMBERS = (0, -1, np.nan, np.inf, "x", True, [1.0], 1j, np.complex128(1.0))
-
-ARGUMENTS = {
-    "n_draws": (NOT_COUNTS, "n_draws must be a whole number >= 1"),
-    "n_chains": (NOT_COUNTS, "n_chains must be a whole number >= 1"),
-    "thin": (NOT_COUNTS, "thin must be a whole number >= 1"),
-    "travel": ((*NOT_NUMBERS, None), "travel must be a finite number > 0"),
-    "travel_time": (NOT_NUMBERS, "travel_time must be a finite number > 0"),
-    "tol": (NOT_NUMBERS, "tol must be a finite number > 0"),
-    "max_time": (NOT_NUMBERS, "max_time must be a finite number > 0"),
-    "burn_in": ((-1, 1.5, np.nan, np.inf, "x", True, [3]), "burn_in must be "),
-    "n_path": ((-1, 1.5, np.nan, "x", None, True, [3]), "n_path must be "),
-    "n_jobs": ((0, 1.5, "x", [1]), "n_jobs"),
-    "verbose": ((-1, 1.5, "x", None), "verbose must be "),
-    "random_state": (
-        ("x", -1, 1.5, 2**40, [1], np.random.default_rng(0)),
-        "random_state must be None, a whole number",
-    ),
-    "label_noise": (
-        (-0.1, 0.5, 1, np.nan, np.inf, "x", None, True, 1j, ["a"] * 6, [0.1] * 5 + [np.nan],
-         [0.1] * 5 + [0.5], [0.1] * 5 + [None]),
-        r"label_noise must lie in \[0, 0\.5\)",
-    ),
-    "label_noise shape": (
-        ([0.1], np.full(5, 0.1), np.full(7, 0.1), np.full((6, 1), 0.1), np.full((1, 6), 0.1), [],
-         [[0.1], [0.1, 0.2]]),
-        "label_noise must be one rate or one for each of 6 points",
-    ),
-    "start": (
-        ("x", "Random", b"random"), r"start must be an array, one of"
-    ),
-    "start shape": (
-        (START[0], START[:3], START[:, :5], START[None], 3, [], [[1.0], [1.0, 2.0]]),
-        r"start must have one row of 6 coefficients for each of 4 chains",
-    ),
-    "start values": (
-        ([["a"] * 6] * 4, START * np.nan, START * np.inf, np.vstack([START[:3], [[np.nan] * 6]])),
-        r"start must .*(numbers|finite|NaN)",
-    ),
-    "start length": (
-        (np.zeros((4, 6)), START * [[1], [1], [0], [1]]), r"start .*(zero|length)"
-    ),
-}  # fmt: skip
-CASES = [
-    pytest.param(name.split()[0], value, message, id=f"{name}-{k}")
-    for name, (values, message) in ARGUMENTS.items()
-    for k, value in enumerate(values)
-]
-
-
-@pytest.mark.parametrize(("name", "value", "message"), CASES)
-def test_a_wrong_argument_is_one_error_that_names_it(name, value, message):
-    with pytest.raises(ValueError, match=message):
-        sample(SPACE, **{name: value})
+# ---------------------------------------------------------------------- starts
 
 
 @pytest.mark.parametrize(("chains", "found"), [([2], r"\[2\]"), ([0, 3], r"\[0, 3\]")])
@@ -107,12 +50,6 @@ def test_a_start_outside_of_version_space_is_named(chains, found):
         sample(SPACE, start=start, label_noise=[0.1] * 5 + [0.0])
 
 
-def test_a_chain_without_length_is_named():
-    start = START * [[1], [1], [0], [1]]
-    with pytest.raises(ValueError, match=r"\[2\]"):
-        sample(SPACE, start=start)
-
-
 def test_a_random_start_needs_noise_everywhere():
     for noise in (0.0, [0.1] * 5 + [0.0]):
         with pytest.raises(ValueError, match=r"start='random' needs label_noise > 0"):
@@ -121,61 +58,19 @@ def test_a_random_start_needs_noise_everywhere():
     assert_inside(sample(SPACE, start="consistent"), SPACE)
 
 
-@pytest.mark.parametrize(
-    "space", [SPACE.rows.store, None, "x", [[1.0]]], ids=["matrix", "none", "string", "list"]
-)
-def test_what_is_no_version_space_is_refused(space):
-    with pytest.raises((ValueError, TypeError), match=r"space must be a VersionSpace"):
-        sample(space)
-
-
-def test_integers_lists_and_arrays_of_any_kind_will_do():
-    expected = sample(SPACE, label_noise=0.125, burn_in=7).coef
-    for settings in (
-        {"label_noise": np.full(6, 0.125)},
-        {"label_noise": [0.125] * 6},
-        {"label_noise": np.float32(0.125)},
-        {"label_noise": np.array(0.125)},
-        {"n_draws": np.int64(40), "n_chains": np.int8(4), "thin": np.uint8(1)},
-        {"travel": np.float64(np.pi / 2)},
-        {"burn_in": np.int32(7), "random_state": np.int64(0)},
-    ):
-        other = sample(SPACE, **{"label_noise": 0.125, "burn_in": 7, **settings}).coef
-        assert_array_equal(other, expected)
-    as_list = sample(SPACE, start=START.tolist()).coef
-    assert_array_equal(as_list, sample(SPACE, start=START).coef)
-    fortran = np.asfortranarray(START)
-    fortran.flags.writeable = False
-    assert_array_equal(sample(SPACE, start=fortran).coef, as_list)
-    assert_array_equal(sample(SPACE, label_noise=0).coef, sample(SPACE, label_noise=0.0).coef)
-
-
-def test_nothing_given_is_changed():
-    K, y = SPACE.rows.store.copy(), SPACE.y.copy()
-    start, noise = START.copy(), np.full(6, 0.1)
-    space = VersionSpace(K, y, softness=0.2)
-    sample(space, start=start, label_noise=noise)
-    assert_array_equal(K, SPACE.rows.store)
-    assert_array_equal(y, SPACE.y)
-    assert_array_equal(start, START)
-    assert_array_equal(noise, 0.1)
-
-
 # ---------------------------------------------------------------------- few points
 
 
-@pytest.mark.parametrize(
-    ("K", "y", "softness"),
-    [
-        ([[2.0]], [-1], 0.0),
-        ([[2.0]], [1], 0.5),
-        (np.ones((4, 4)), [1, 1, 1, 1], 0.0),
-        (np.outer([1.0, 2.0, -3.0], [1.0, 2.0, -3.0]), [1, 1, -1], 0.0),
-    ],
-    ids=["minus", "plus", "repeated", "on a line"],
-)
-def test_in_one_dimension_there_is_one_classifier(K, y, softness):
-    space = VersionSpace(K, y, softness)
+ON_A_LINE = {
+    "minus": VersionSpace([[2.0]], [-1]),
+    "plus": VersionSpace([[2.0]], [1], softness=0.5),
+    "repeated": VersionSpace(np.ones((4, 4)), [1, 1, 1, 1]),
+    "both ways": VersionSpace(np.outer([1.0, 2.0, -3.0], [1.0, 2.0, -3.0]), [1, 1, -1]),
+}
+
+
+@pytest.mark.parametrize("space", ON_A_LINE.values(), ids=ON_A_LINE)
+def test_in_one_dimension_there_is_one_classifier(space):
     posterior = sample(space)
     assert posterior.n_draws == 40
     assert_inside(posterior, space)
@@ -211,8 +106,7 @@ def test_two_walls_leave_an_arc_with_the_bayes_point_in_its_middle(y):
 # ---------------------------------------------------------------------- matrices
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", [2.0**40, 2.0**-40])
+@pytest.mark.parametrize(("scale", "dtype"), [(2.0**40, np.float64), (2.0**-40, np.float32)])
 def test_powers_of_two_scale_draws_to_the_bit(scale, dtype):
     K = SPACE.rows.store.astype(dtype)
     # Without a time limit, which makes steps, and so roundings, depend on the clock.
@@ -228,12 +122,13 @@ def test_powers_of_two_scale_draws_to_the_bit(scale, dtype):
     assert scaled.info["drift"] == plain.info["drift"]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-@pytest.mark.parametrize("scale", [1e12, 1e-12, 1e30, 1e-30])
-def test_huge_and_tiny_kernels_give_the_same_classifiers(scale, noise, dtype):
+@pytest.mark.parametrize(
+    ("scale", "noise", "dtype"),
+    [(1e30, 0.1, np.float32), (1e-30, 0.0, np.float32), (1e-12, 0.1, float)],
+)
+def test_huge_and_tiny_kernels_give_the_same_probabilities(scale, noise, dtype):
     K = SPACE.rows.store
-    plain = sample(VersionSpace(K, SPACE.y), 40, label_noise=noise, burn_in=5)
+    plain = sample(SPACE, 40, label_noise=noise, burn_in=5)
     space = VersionSpace((scale * K).astype(dtype), SPACE.y)
     scaled = sample(space, 40, label_noise=noise, burn_in=5)
     digits = 1e-3 if dtype is np.float32 else 1e-8
@@ -254,7 +149,7 @@ def test_single_precision_gives_nearly_the_same(softness):
     assert_allclose(posterior.outputs[first], expected.outputs[first], atol=1e-4)
 
 
-@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("share", [1e-2, 1e-8])
 def test_the_direction_of_a_point_counts_and_not_its_length(share):
     # Two walls at 45 degrees and one across; a short point is as good a wall as a long one.
     X = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.3, 0.2, 1.0]])
@@ -266,16 +161,6 @@ def test_the_direction_of_a_point_counts_and_not_its_length(share):
     assert_allclose(posterior.outputs / lengths, plain.outputs, atol=1e-5)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-@pytest.mark.parametrize("softness", [0.0, 0.1])
-def test_a_point_at_the_origin_has_no_right_side(softness, noise):
-    K = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.0], [0.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match=r"points \[2\] lie at the origin.*leave them out"):
-        sample(VersionSpace(K, [1, -1, 1], softness), label_noise=noise)
-    with pytest.raises(ValueError, match=r"points \[0, 1\] lie at the origin"):
-        sample(VersionSpace(np.zeros((2, 2)), [1, 1], softness), label_noise=noise)
-
-
 # ---------------------------------------------------------------------- contradictions
 
 
@@ -285,28 +170,19 @@ def repeated(y):
     return VersionSpace(K, y)
 
 
-def test_contradictory_points_are_named():
-    with pytest.raises(EmptyVersionSpaceError, match=r"\[0, 1\]") as caught:
-        sample(repeated([1, -1, 1]))
-    assert_array_equal(caught.value.points, [0, 1])
-    with pytest.raises(EmptyVersionSpaceError):
+def test_contradictory_points_that_are_sure_are_named():
+    with pytest.raises(EmptyVersionSpaceError, match=r"\[0, 1\]"):
         sample(repeated([1, -1, 1]), label_noise=[0.0, 0.0, 0.1])
 
 
 @pytest.mark.parametrize("noise", [0.1, [0.0, 0.1, 0.0], [0.1, 0.0, 0.1], [0.0, 1e-12, 0.0]])
 def test_noise_reconciles_contradictory_points(noise):
-    posterior = sample(repeated([1, -1, 1]), 400, label_noise=noise)
-    assert posterior.n_draws == 400
+    posterior = sample(repeated([1, -1, 1]), 100, label_noise=noise)
+    assert posterior.n_draws == 100
     assert_allclose(posterior.outputs[:, 0], posterior.outputs[:, 1], atol=1e-9)
     sure = np.flatnonzero(np.broadcast_to(noise, 3) == 0)
     assert np.all(posterior.outputs[:, sure] * np.array([1, -1, 1])[sure] > 0)
     assert np.all(posterior.info["errors"] >= 1)
-
-
-def test_softness_reconciles_contradictory_points():
-    K = repeated([1, -1, 1]).rows.store
-    space = VersionSpace(K, [1, -1, 1], softness=0.1)
-    assert_inside(sample(space, 400), space)
 
 
 def test_points_that_agree_may_be_repeated():
@@ -318,23 +194,6 @@ def test_points_that_agree_may_be_repeated():
 
 
 # ---------------------------------------------------------------------- no Gram matrix
-
-
-def indefinite(m, off_diagonal):
-    K = np.full((m, m), off_diagonal)
-    np.fill_diagonal(K, 1.0)
-    return K
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-@pytest.mark.parametrize("y", [[1, 1, 1], [1, 1, -1], [-1, 1, -1]], ids=str)
-def test_an_indefinite_matrix_is_refused(y, noise):
-    # It passes Cauchy-Schwarz, but 1'K1 < 0. Few draws may never come near that direction.
-    space = VersionSpace(indefinite(3, -0.9), y)
-    for n_draws in (4, 40, 400):
-        with pytest.raises(ValueError, match="positive semi-definite") as caught:
-            sample(space, n_draws, label_noise=noise)
-        assert not isinstance(caught.value, EmptyVersionSpaceError)
 
 
 def test_a_large_indefinite_matrix_is_refused():
@@ -363,17 +222,9 @@ def test_rounding_does_not_make_a_matrix_indefinite():
 
 
 def test_a_start_that_is_not_found_is_an_error_with_remedies_that_help():
-    angle = np.concatenate([np.linspace(1e-6, 3.0, 40), np.linspace(3.2, 2 * np.pi - 1e-6, 40)])
-    X = np.column_stack([np.cos(angle), np.sin(angle)])
-    K, y = X @ X.T, np.sign(X[:, 1])
+    space = narrow_space()
     with pytest.raises(ValueError, match=r"no start inside version space.*softness.*label_noise"):
-        sample(VersionSpace(K, y), 40)
-    soft = VersionSpace(K, y, softness=0.01)
-    assert_inside(sample(soft, 40), soft, rtol=1e-6)
-    assert sample(VersionSpace(K, y), 40, label_noise=0.01).n_draws == 40
-
-
-def test_a_time_limit_too_short_for_anything_is_a_warning():
-    with pytest.warns(ConvergenceWarning, match=r"time was up.*max_time"):
-        posterior = sample(SPACE, max_time=1e-9)
-    assert_inside(posterior, SPACE)
+        sample(space)
+    soft = VersionSpace(space.rows, space.y, softness=0.01)
+    assert_inside(sample(soft), soft, rtol=1e-6)
+    assert sample(space, label_noise=0.01).n_draws == 40

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from helpers.thresholds import compare_means, two_stage
+from helpers.plain_balls import PlainBall, plain_billiard
+from helpers.thresholds import compare_means
 from helpers.version_spaces import (
     N_CHAINS,
-    PlainBall,
     against_centre,
     against_exact_draws,
-    against_joint_draws,
     against_means,
+    assert_caught,
     assert_passes,
     billiard,
     equicorrelated,
@@ -24,9 +24,6 @@ from helpers.version_spaces import (
     margins_of,
     orthogonal,
     outside,
-    plain_billiard,
-    predictive,
-    rbf_with_new_points,
     seeds_of,
     skewed,
     with_duplicates,
@@ -43,10 +40,8 @@ from bayespoint.space.factor import Factor
 
 ONE_THREAD = Threads(1)
 
-
-def assert_caught(check, length, seed):
-    result = two_stage(check, length, seed)
-    assert not result.passed, result
+# Runs whose Bayes points are compared.
+N_RUNS = 16
 
 
 def sabotage(monkeypatch, change):
@@ -81,10 +76,18 @@ class Fed:
         out[:] = self.white
 
 
-@pytest.mark.parametrize("few_dimensions", [0, 100])
-@pytest.mark.parametrize("noise", [0.0, 0.2])
 @pytest.mark.parametrize(
-    "problem", [skewed(6, 1), skewed(9, 4, dim=5), with_duplicates(1), equicorrelated(40)]
+    ("problem", "noise", "few_dimensions"),
+    [
+        (skewed(6, 1), 0.0, 0),
+        (skewed(6, 1), 0.2, 100),
+        (skewed(9, 4, dim=5), 0.0, 100),
+        (skewed(9, 4, dim=5), 0.2, 0),
+        (with_duplicates(1), 0.0, 100),
+        (with_duplicates(1), 0.2, 0),
+        (equicorrelated(40), 0.2, 0),
+        (equicorrelated(40), 0.0, 100),
+    ],
 )
 def test_the_plain_billiard_flies_as_the_compiled_one(monkeypatch, problem, noise, few_dimensions):
     """The same directions, passes, positions, kicks and path for 30 flights, to 1e-9."""
@@ -120,14 +123,14 @@ def test_the_plain_billiard_flies_as_the_compiled_one(monkeypatch, problem, nois
 def test_the_plain_billiard_passes_where_its_wrong_variants_are_caught():
     for problem in (skewed(5, 3), with_duplicates(1)):
         check = against_exact_draws(problem, plain_billiard)
-        assert_passes(check, length=60, seed=0, detects=0.1)
+        assert_passes(check, length=20, seed=0, detects=0.15)
 
 
 # ---------------------------------------------------------------------- flights
 
 
-@pytest.mark.parametrize("bounce", [1.0, 1.5])
 @pytest.mark.slow
+@pytest.mark.parametrize("bounce", [1.0, 1.5])
 def test_a_reflection_that_is_no_isometry(bounce):
     def sampler(*args):
         return plain_billiard(*args, bounce=bounce)
@@ -150,12 +153,15 @@ def isotropic_in_coefficients(balls):
     balls.rngs = [Stretched(rng, phi) for rng in balls.rngs]
 
 
-@pytest.mark.slow
 def test_directions_isotropic_in_coefficients(monkeypatch):
-    """Moments, the centre and stationarity notice."""
+    sabotage(monkeypatch, isotropic_in_coefficients)
+    assert_caught(against_exact_draws(skewed(4, 2)), length=100, seed=0)
+
+
+@pytest.mark.slow
+def test_centre_and_stationarity_notice_directions_as_well(monkeypatch):
     sabotage(monkeypatch, isotropic_in_coefficients)
     problem = skewed(4, 2)
-    assert_caught(against_exact_draws(problem), length=200, seed=0)
     assert_caught(against_centre(problem, facet_centre(problem)), length=200, seed=0)
     assert_caught(from_exact_draws(problem, flights=2, travel=np.pi / 2), length=1_000, seed=0)
 
@@ -185,8 +191,8 @@ def test_no_refresh():
         assert means.mean() > 1.2 * expected.mean()
         return compare_means(means, expected)
 
-    assert_passes(refreshed, length=300, seed=0, detects=0.02)
-    assert_caught(unrefreshed, length=300, seed=0)
+    assert_passes(refreshed, length=150, seed=0, detects=0.03)
+    assert_caught(unrefreshed, length=150, seed=0)
 
 
 @pytest.mark.filterwarnings("ignore:the chains of the billiard do not agree")
@@ -215,7 +221,7 @@ def test_draws_taken_at_bounces():
 
     assert_caught(against_exact_draws(skewed(5, 3), at_bounces), length=200, seed=0)
     margin = equicorrelated_margin(10)
-    assert_caught(against_means(equicorrelated(10), margin, at_bounces), length=200, seed=0)
+    assert_caught(against_means(equicorrelated(10), margin, at_bounces), length=50, seed=0)
 
 
 @pytest.mark.slow
@@ -223,19 +229,17 @@ def test_coinciding_walls_without_the_rule_for_touched_ones():
     """The ball leaves version space; with the rule, in the same directions, it does not."""
     problem = with_duplicates(1)
 
-    def sampler(*args):
-        return plain_billiard(*args, touch=0.0)
-
-    assert_passes(against_exact_draws(problem, plain_billiard, outside), 80, seed=0, detects=1e-9)
-    assert_caught(against_exact_draws(problem, sampler, outside), length=80, seed=0)
+    assert not np.any(outside(problem, plain_billiard(problem, 80, seed=0)))
+    assert np.mean(outside(problem, plain_billiard(problem, 80, seed=0, touch=0.0))) > 0.05
     # Where no walls coincide, the rule is not needed.
-    assert np.all(margins_of(skewed(5, 3), sampler(skewed(5, 3), 100, 0)) > 0)
+    problem = skewed(5, 3)
+    assert not np.any(outside(problem, plain_billiard(problem, 80, seed=0, touch=0.0)))
 
 
 def test_a_centre_that_forgets_the_lengths_of_the_points():
     problem = skewed(4, 2)
     a = problem.y * facets(problem.signed)
-    assert_caught(against_centre(problem, a / problem.space.norm(a)), length=300, seed=0)
+    assert_caught(against_centre(problem, a / problem.space.norm(a), N_RUNS), length=250, seed=0)
 
 
 @pytest.mark.filterwarnings("ignore:the chains of the billiard do not agree")
@@ -244,7 +248,7 @@ def test_an_error_that_takes_draws_for_independent():
     problem = equicorrelated(10)
     posts = [
         sample_billiard(problem.space, n_draws=400, travel=0.4, random_state=s)
-        for s in seeds_of(0, n=100)
+        for s in seeds_of(0, n=32)
     ]
 
     def independent(post):
@@ -273,30 +277,3 @@ def test_stationarity_notices_a_pass_rate_of_q(monkeypatch):
     sabotage(monkeypatch, lambda balls: balls.table.pass_rate.__setitem__(slice(None), 0.4))
     check = from_exact_draws(orthogonal(12, noise=0.4), flights=5, travel=np.pi / 2)
     assert_caught(check, length=500, seed=0)
-
-
-# ---------------------------------------------------------------------- predictions
-
-
-def span_votes(post, points, label):  # noqa: ARG001
-    return np.mean(post.coef @ points.cross.T > 0, axis=0)
-
-
-def test_votes_of_the_span():
-    """Far away they are sure of what they cannot know."""
-    points = rbf_with_new_points()
-    assert_caught(against_joint_draws(points, span_votes), length=100, seed=0)
-    post = sample_billiard(points.space, n_draws=20_000, random_state=0)
-    exact, votes = predictive(post, points, False), span_votes(post, points, False)
-    assert abs(exact[-1] - 0.5) < 0.001 < 0.1 < abs(votes[-1] - 0.5)
-
-
-@pytest.mark.parametrize(("noise", "softness"), [(0.2, 0.0), (0.0, 0.5)])
-@pytest.mark.slow
-def test_probabilities_of_the_sign_are_not_those_of_the_label(noise, softness):
-    points = rbf_with_new_points(noise, softness)
-
-    def of_the_sign(post, points, label):  # noqa: ARG001
-        return predictive(post, points, label=False)
-
-    assert_caught(against_joint_draws(points, of_the_sign, label=True), length=100, seed=0)

@@ -87,7 +87,7 @@ def angle_check(factor):
 
 
 def test_the_angle_error_is_that_of_simulated_centres():
-    result = two_stage(angle_check(1.0), length=200, seed=0)
+    result = two_stage(angle_check(1.0), length=120, seed=0)
     assert result.passed, result
     # It would detect an error of a tenth of the squared angle.
     assert result.detectable < 0.1 * np.sin(0.6) ** 2 / 5

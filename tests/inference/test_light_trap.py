@@ -1,22 +1,20 @@
 """Ways into version space as public functions: perceptron, direct solve and light trap."""
 
-import time
-
 import numpy as np
 import pytest
+from helpers.samplers import assert_usable
 from helpers.spaces import (
+    contradict,
     factor_of,
     make_problem,
     make_space,
     narrow_space,
     rows_space,
-    with_contradiction,
+    separable,
 )
-from helpers.stops import PROMPT_SECONDS, can_press, press_ctrl_c
+from helpers.stops import PROMPT_SECONDS, can_press, press_later
 from helpers.version_spaces import against_exact_draws, assert_passes, billiard, skewed
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import linprog
-from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace
 from bayespoint._support.budget import Budget
@@ -35,29 +33,12 @@ from bayespoint.inference.billiard.starts import (
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 WAYS = {"perceptron": perceptron_start, "direct": direct_start, "light trap": light_trap_start}
-SINGULAR_TOO = {name: way for name, way in WAYS.items() if name != "direct"}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_blas_thread():
     with open_threads(1):
         yield
-
-
-def assert_inside(start, space, rtol=1e-9):
-    assert start.coef.shape == (len(space),)
-    assert np.all(space.margins(start.coef) > 0)
-    assert_allclose(space.norm(start.coef), 1.0, rtol=rtol)
-
-
-def separable(seed, kernel, m=40, dim=8):
-    """A random problem, points of unequal lengths; the class means get some labels wrong."""
-    rng = np.random.default_rng(seed)
-    X, length = rng.normal(size=(m, dim)), np.exp(rng.normal(size=m))
-    y, K = rng.choice([-1, 1], m), rbf_kernel(X, gamma=0.1)
-    if kernel == "linear":
-        y, K = np.sign(X @ rng.normal(size=dim)), X @ X.T
-    return VersionSpace(K * np.outer(length, length), y)
 
 
 def repeated(space, index):
@@ -69,61 +50,30 @@ def repeated(space, index):
 # ---------------------------------------------------------------------- where they must succeed
 
 SPACES = {
-    "rbf": make_space(),
-    "rbf, float32": make_space(dtype=np.float32),
-    "soft": make_space(softness=0.3),
-    "soft, float32": make_space(softness=0.3, dtype=np.float32),
     "linear, soft": make_space(kernel="linear", softness=0.1),
     "very unequal lengths": VersionSpace(np.diag(10.0 ** np.arange(-6, 6)), [1, -1] * 6),
     "one point": VersionSpace([[3.0]], [-1]),
-    "one class": VersionSpace(0.5 + 0.5 * np.eye(5), -np.ones(5)),
     "three points": skewed(3, 1).space,
 }
 SINGULAR = {
     "linear": make_space(kernel="linear"),
-    "linear, float32": make_space(kernel="linear", dtype=np.float32),
     "repeated points": repeated(make_space(), [3, 3, 17]),
     "a line": VersionSpace(np.outer([1.0, -2.0, 0.5], [1.0, -2.0, 0.5]), [1, -1, 1]),
     "a plane": skewed(12, 1, dim=2).space,
 }
-CASES = [(way, space) for way in WAYS for space in SPACES]
-CASES += [(way, space) for way in SINGULAR_TOO for space in SINGULAR]
-
-
-@pytest.mark.parametrize(("way", "space"), CASES)
-def test_a_start_is_a_unit_vector_inside_version_space(way, space):
-    space = (SPACES | SINGULAR)[space]
-    rtol = 1e-9 if space.rows.store.dtype == np.float64 else 1e-6
-    for seed in range(3):
-        assert_inside(WAYS[way](space, random_state=seed), space, rtol)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_seed_gives_the_same_start(way):
-    space = separable(0, "rbf")
-    first, again, other = (WAYS[way](space, random_state=seed) for seed in (0, 0, 1))
-    assert_array_equal(first.coef, again.coef)
-    assert first.info == again.info
-    assert np.any(first.coef != other.coef)
-    states = [WAYS[way](space, random_state=np.random.RandomState(3)).coef for _ in range(2)]
-    assert_array_equal(*states)
-
-
-@pytest.mark.parametrize("way", ["direct", "light trap"])
-def test_bits_do_not_depend_on_the_threads(way):
-    """More points than are factorised together."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 10))
-    K, y = rbf_kernel(X, gamma=0.3), rng.choice([-1, 1], 600)
-    one, two = (WAYS[way](VersionSpace(K, y), n_jobs=n, random_state=0) for n in (1, 2))
-    assert_array_equal(one.coef, two.coef)
-    assert one.info == two.info
+def test_a_start_is_a_unit_vector_inside_version_space(way):
+    for space in (SPACES if way == "direct" else SPACES | SINGULAR).values():
+        for seed in range(2):
+            assert_usable(WAYS[way](space, random_state=seed), space)
 
 
 def test_what_it_took_is_told():
     space = separable(1, "linear")
     assert perceptron_start(space, random_state=0).info["mistakes"] > 0
-    assert direct_start(SPACES["rbf"], random_state=0).info == {}
+    assert direct_start(make_space(), random_state=0).info == {}
     found = light_trap_start(space, random_state=0)
     assert set(found.info) == {"flights", "bounces", "passes"}
     assert all(type(number) is int for number in found.info.values())
@@ -139,49 +89,19 @@ def test_what_it_took_is_told():
 # ---------------------------------------------------------------------- where they must fail
 
 
-def contradict(X, y, points):
-    """Whether a positive combination of these points, signed by label, vanishes (Gordan)."""
-    signed = (X * y[:, None])[points]
-    equal = np.vstack([signed.T, np.ones(len(points))])
-    target = np.append(np.zeros(X.shape[1]), 1.0)
-    return linprog(np.zeros(len(points)), A_eq=equal, b_eq=target).success
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("way", WAYS)
-def test_labels_that_no_plane_separates_name_points_that_contradict_each_other(way, dtype):
+def test_a_light_trap_asks_once_in_a_while_whether_version_space_is_empty(clock):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 4)), rng.choice([-1, 1], 40)
-    with pytest.raises(EmptyVersionSpaceError) as caught:
-        WAYS[way](VersionSpace((X @ X.T).astype(dtype), y), random_state=0)
-    assert contradict(X, y, caught.value.points)
-    assert not contradict(X, np.sign(X[:, 0]), caught.value.points)  # negative control
-    soft = VersionSpace((X @ X.T).astype(dtype), y, softness=0.1)
-    assert_inside(WAYS[way](soft, random_state=0), soft, rtol=1e-6)
-
-
-def test_a_light_trap_asks_once_in_a_while_whether_version_space_is_empty(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 4)), rng.choice([-1, 1], 40)
-    step, steps = Balls.step, []
-
-    def counted(*args, **options):
-        steps.append(None)
-        return step(*args, **options)
-
-    monkeypatch.setattr(Balls, "step", counted)
-    for max_flights in (10_000, 3):
-        steps.clear()
+    looks = []
+    for max_flights in (3, 10, 10_000):
+        clock.looks = 0
         with pytest.raises(EmptyVersionSpaceError):
-            light_trap_start(VersionSpace(X @ X.T, y), max_flights=max_flights, random_state=0)
-        assert len(steps) == min(max_flights, TRAP_CHECK)
-
-
-@pytest.mark.parametrize("way", ["perceptron", "direct"])
-def test_one_point_with_both_labels_is_named_twice(way):
-    with pytest.raises(EmptyVersionSpaceError, match=r"\[11, 60\]") as caught:
-        WAYS[way](with_contradiction(), random_state=0)
-    assert_array_equal(caught.value.points, [11, 60])
+            light_trap_start(
+                VersionSpace(X @ X.T, y), max_flights=max_flights, max_time=1, random_state=0
+            )
+        looks.append(clock.looks)
+    each = (looks[1] - looks[0]) / 7  # flight
+    assert looks[2] == looks[0] + (TRAP_CHECK - 3) * each
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -205,7 +125,7 @@ def test_a_direct_start_needs_a_matrix_that_is_not_singular(space):
 def test_a_direct_start_says_when_rounding_spoils_it(monkeypatch):
     monkeypatch.setattr(starts, "direct_starts", lambda *_: [None])
     with pytest.raises(ValueError, match=r"nearly singular that rounding spoils"):
-        direct_start(SPACES["rbf"], random_state=0)
+        direct_start(make_space(), random_state=0)
 
 
 def test_a_perceptron_that_gives_up_says_what_to_do(monkeypatch):
@@ -225,70 +145,15 @@ def test_a_light_trap_that_gives_up_says_how_far_it_came_and_what_to_do():
     assert not isinstance(caught.value, EmptyVersionSpaceError)
     wrong = np.count_nonzero(space.margins(class_means(space, factor_of(space), None)) < 0)
     assert 0 < int(str(caught.value).split("flights: ")[1].split()[0]) <= wrong
-    assert_inside(light_trap_start(space, random_state=0), space)
-
-
-@pytest.mark.parametrize("max_time", [1e-9, 0.2])
-def test_a_light_trap_stops_when_time_is_up(max_time):
-    space, begun = separable(0, "linear", m=400, dim=100), time.perf_counter()
-    with pytest.raises(ValueError, match=r"in \d+ flights.*max_time"):
-        light_trap_start(space, max_time=max_time, travel=1e-6, random_state=0)
-    assert max_time <= time.perf_counter() - begun < PROMPT_SECONDS
+    assert_usable(light_trap_start(space, random_state=0), space)
 
 
 @can_press
-def test_ctrl_c_ends_a_light_trap(monkeypatch):
-    step, steps = Balls.step, []
-
-    def pressed(balls, *args, **options):
-        steps.append(None)
-        press_ctrl_c()
-        return step(balls, *args, **options)
-
-    monkeypatch.setattr(Balls, "step", pressed)
-    with pytest.raises(KeyboardInterrupt):
-        light_trap_start(separable(0, "linear", m=400, dim=100), travel=1e-6, random_state=0)
-    assert len(steps) == 1
-
-
-# ---------------------------------------------------------------------- bad input
-
-SPACE = make_space(m=6)
-NOT_POSITIVE = (0, -1, np.nan, np.inf, "x", True, [1.0])
-ARGUMENTS = {
-    "random_state": (("x", -1, 1.5, [1]), "random_state must be None", WAYS),
-    "max_time": (NOT_POSITIVE, "max_time must be a finite number > 0", SINGULAR_TOO),
-    "n_jobs": ((0, 1.5, "x"), "n_jobs must be None or a whole number", ("direct", "light trap")),
-    "travel": ((*NOT_POSITIVE, None), "travel must be a finite number > 0", ["light trap"]),
-    "max_flights": ((0, -1, 1.5, None, True), "max_flights must be a whole", ["light trap"]),
-    "start": (
-        ("x", 3, [], np.ones(5), np.ones((2, 6)), np.full(6, np.nan), [[1.0], [1.0, 2.0]]),
-        "start must have one row of 6 coefficients",
-        ["light trap"],
-    ),
-    "start length": ((np.zeros(6),), "start .* has zero length", ["light trap"]),
-}
-WRONG = [
-    pytest.param(way, name.split()[0], value, message, id=f"{way}-{name}-{k}")
-    for name, (values, message, ways) in ARGUMENTS.items()
-    for way in ways
-    for k, value in enumerate(values)
-]
-
-
-@pytest.mark.parametrize(("way", "name", "value", "message"), WRONG)
-def test_a_wrong_argument_is_one_error_that_names_it(way, name, value, message):
-    with pytest.raises(ValueError, match=message):
-        WAYS[way](SPACE, **{name: value})
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_is_no_version_space_is_refused(way):
-    for space in (SPACE.rows.store, None):
-        with pytest.raises(ValueError, match="space must be a VersionSpace"):
-            WAYS[way](space)
-    with pytest.raises(ValueError, match=r"points \[1\] lie at the origin"):
-        WAYS[way](VersionSpace(np.diag([1.0, 0.0]), [1, 1]))
+def test_ctrl_c_ends_a_light_trap():
+    """Whose flights would go on for minutes; no time limit, so that nobody looks at the clock."""
+    space = separable(0, "linear", m=400, dim=100)
+    seconds = press_later(light_trap_start, space, travel=1e-6, random_state=0)
+    assert seconds < PROMPT_SECONDS
 
 
 # ---------------------------------------------------------------------- the light trap
@@ -297,12 +162,12 @@ def test_what_is_no_version_space_is_refused(way):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_light_traps_lead_in_from_the_class_means(kernel):
     flights = []
-    for seed in range(30):
+    for seed in range(10):
         space = separable(seed, kernel)
         found = light_trap_start(space, random_state=seed)
-        assert_inside(found, space)
+        assert_usable(found, space)
         flights.append(found.info["flights"])
-    assert np.count_nonzero(flights) > 20  # the means of the classes would not do
+    assert np.count_nonzero(flights) > 6  # the means of the classes would not do
 
 
 def trap(space, start):
@@ -312,8 +177,7 @@ def trap(space, start):
     return Balls(table, start, np.random.SeedSequence(0))
 
 
-@pytest.mark.parametrize("travel", [TRAVEL, 0.1])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("kernel", "travel"), [("linear", TRAVEL), ("rbf", 0.1)])
 def test_the_number_of_errors_never_grows(kernel, travel):
     """Nor does any label that is right become wrong."""
     space = separable(5, kernel)
@@ -322,7 +186,7 @@ def test_the_number_of_errors_never_grows(kernel, travel):
     wrong, passes = space.y * balls.P < 0, np.zeros(10)
     first = np.count_nonzero(wrong, axis=1)
     assert np.all(first > 5)
-    for _ in range(60):
+    for _ in range(30):
         (outputs,) = balls.step(1, 1, travel, Budget(), Threads(1))[1].swapaxes(0, 1)
         now = space.y * outputs < 0
         assert not np.any(now & ~wrong)
@@ -336,22 +200,22 @@ def test_the_number_of_errors_never_grows(kernel, travel):
 def test_light_traps_lead_in_from_anywhere(kernel):
     space = separable(2, kernel)
     rng = np.random.default_rng(0)
-    for seed in range(5):
+    for seed in range(3):
         start = random_start(factor_of(space), rng)
         given = 5.0 * start
         found = light_trap_start(space, start=given, random_state=seed)
         assert_array_equal(given, 5.0 * start)
-        assert_inside(found, space)
+        assert_usable(found, space)
         assert found.info["passes"] == np.count_nonzero(space.margins(start) < 0)
     opposite = light_trap_start(space, start=-found.coef, random_state=0)
-    assert_inside(opposite, space)
+    assert_usable(opposite, space)
     assert opposite.info["passes"] == len(space)
 
 
 def test_on_a_wall_is_not_inside():
     space = VersionSpace(np.eye(3), [1, -1, 1])
     found = light_trap_start(space, start=[1.0, -1.0, 0.0], random_state=0)
-    assert_inside(found, space)
+    assert_usable(found, space)
     assert found.info["flights"] > 0
 
 
@@ -361,7 +225,7 @@ def test_a_perceptron_goes_on_for_longer_where_no_contradiction_was_found():
     space = VersionSpace(np.exp(-0.03 * np.sum((X[:, None] - X) ** 2, axis=2)), y)
     found = perceptron_start(space, random_state=0)
     assert found.info["mistakes"] > 1000  # more than the passes of the first search
-    assert_inside(found, space)
+    assert_usable(found, space)
 
 
 def test_class_means_are_the_difference_of_the_means_of_unit_length():
@@ -398,7 +262,7 @@ def from_light_trap(problem, length, seed):
 
 def test_the_exact_billiard_from_light_traps_is_exact():
     check = against_exact_draws(skewed(8, 4, dim=3), from_light_trap)
-    assert_passes(check, length=1_000, seed=0, detects=0.04)
+    assert_passes(check, length=300, seed=0, detects=0.08)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -1,27 +1,16 @@
-"""The table of shells: mixtures, errors on new points and on points left out, what it refuses."""
+"""The table of shells: mixtures, errors on new points, the best shell, and what it refuses."""
 
 import numpy as np
 import pytest
-from helpers.onions import LEAST_SHARE, assert_caught, linear, members, prior_draws
-from helpers.thresholds import compare_means
-from helpers.version_spaces import (
-    N_CHAINS,
-    Problem,
-    across,
-    assert_passes,
-    coordinates,
-    exact_draws,
-    seeds_of,
-    skewed,
-    with_duplicates,
-)
+from helpers.onions import members
+from helpers.refusals import assert_refused
+from helpers.version_spaces import skewed, with_duplicates
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint import Posterior, VersionSpace, onion, papers
 from bayespoint.inference import sample_billiard, sample_perceptron
 from bayespoint.inference.billiard.balls import wrong_labels
 from bayespoint.inference.onion import Onion
-from bayespoint.inference.onion.leave_one_out import ShellDraws
 from bayespoint.inference.onion.table import NOISE_GRID
 from bayespoint.papers import sample_flipper
 
@@ -73,27 +62,6 @@ def test_a_mixture_weighs_shells_by_volume(table):
     mean = np.einsum("ab,abi->i", weight, np.nan_to_num(table.means))
     assert_allclose(table.combine(density), mean / SMALL.space.norm(mean), atol=1e-12)
     assert_allclose(SMALL.space.norm(table.combine(density)), 1.0)
-
-
-def test_all_shells_together_are_the_posterior_of_noisy_labels():
-    """Where the table holds every error: mixtures against exact draws of that posterior."""
-    rates = [(0.1, 0.1), (0.05, 0.3)]
-
-    def check(length, seed):
-        tables = [sample(SMALL, EVERY_ERROR, length, s) for s in seeds_of(seed)]
-        n, rng = 4 * length, np.random.default_rng(seed)
-        differences = []
-        for noise in rates:
-            ours = np.array([table.combine(table.density(label_noise=noise)) for table in tables])
-            noisy = SMALL._replace(noise=np.where(SMALL.y < 0, *noise))
-            coef = exact_draws(noisy, N_CHAINS * n, rng).reshape(N_CHAINS, n, -1).mean(axis=1)
-            length_of_mean = SMALL.space.norm(coef.mean(axis=0))
-            centre = coef.mean(axis=0) / length_of_mean
-            theirs = across(SMALL, coef / length_of_mean, centre)
-            differences.append(across(SMALL, ours, centre) - theirs)
-        return compare_means(np.hstack(differences), 0.0)
-
-    assert_passes(check, length=800, seed=0, detects=0.2)
 
 
 def test_resampled_draws_have_the_weights_of_the_mixture(table):
@@ -187,217 +155,6 @@ def test_the_best_shell_and_rate_are_chosen_by_leave_one_out(table):
     assert table.best_noise([0.2]) == 0.2
 
 
-# ---------------------------------------------------------------------- leave one out
-
-
-def rbf(copied):
-    """Points in the plane, some of them more than once, their labels mixed."""
-    X = np.array([[0.0, 0], [1, 0.5], [-0.5, 1], [0.3, -1], [0.8, -0.4], [-1, -0.5]])[copied]
-    y = np.array([1, 1, -1, 1, -1, -1])[copied]
-    return Problem(np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2)), y)
-
-
-LEFT_OUT = {  # problem, softness
-    "six dimensions": (skewed(6, 3), 0.0),
-    "a sphere": (linear(7, 3, 3), 0.0),
-    "coinciding walls": (with_duplicates(1), 0.0),
-    "a copy": (rbf([0, 1, 2, 3, 4, 5, 1]), 0.0),
-    "softness": (linear(7, 3, 3, flipped=(2,)), 0.4),
-}
-
-
-def softened(problem, softness):
-    return problem._replace(K=problem.K + softness * np.diag(problem.K.diagonal()))
-
-
-def shells_without_each(problem, outputs):
-    """Numbers of wrong labels -1 and +1 without each point: two arrays (draws, points)."""
-    wrong = [(problem.y * outputs < 0) & (problem.y == label) for label in (-1, 1)]
-    return [one.sum(axis=1, keepdims=True) - one for one in wrong]
-
-
-def in_span_of_others(problem, i, w):
-    """Coordinates of vectors, and of point i, in the span of the other points."""
-    phi = coordinates(problem.K)
-    _, lengths, basis = np.linalg.svd(np.delete(phi, i, axis=0))
-    basis = basis[: np.count_nonzero(lengths > 1e-9)]
-    return w @ basis.T, basis @ phi[i]
-
-
-def exact_sums(problem, n, rng):
-    """Of 32 batches of ``n`` draws: share of each shell without a point, and outputs at it.
-
-    Two arrays (batches, shells, points). Unit vectors are those of the span of the others, but
-    where the Gram matrix is singular those of all points: the directions of means do not differ.
-    """
-    phi = coordinates(problem.K)
-    w = prior_draws(problem, N_CHAINS * n, rng) @ phi
-    m, singular = len(phi), phi.shape[1] < len(phi)
-    minus, plus = shells_without_each(problem, w @ phi.T)
-    number = np.where((minus < 2) & (plus < 2), 2 * minus + plus, -1)
-    shares, sums = np.empty((2, N_CHAINS, 4, m))
-    for i in range(m):
-        inside, at_point = in_span_of_others(problem, i, w)
-        outputs = inside @ at_point
-        if not singular:
-            outputs /= np.linalg.norm(inside, axis=1)
-        member = (number[:, i, None] == np.arange(4)).astype(float)
-        shares[..., i] = member.reshape(N_CHAINS, n, 4).mean(axis=1)
-        sums[..., i] = (member * outputs[:, None]).reshape(N_CHAINS, n, 4).mean(axis=1)
-    return shares, sums
-
-
-def compare_sums(problem, ours, theirs):
-    """Volumes (relative) and mean outputs, by shell without a point, of weights and sums."""
-    (W, U), (P, E) = ours, theirs
-    volumes = W * P.sum(axis=1, keepdims=True) - P * W.sum(axis=1, keepdims=True)
-    volume_scale = P.mean(axis=0) * W.mean(axis=0).sum(axis=0)
-    outputs = (U * P - W * E) / np.sqrt(problem.K.diagonal())
-    output_scale = P.mean(axis=0) * W.mean(axis=0)
-    seen = P.mean(axis=0) > LEAST_SHARE
-    both = volumes[:, seen] / volume_scale[seen], outputs[:, seen] / output_scale[seen]
-    return compare_means(np.hstack(both), 0.0)
-
-
-def sums_against_brute_force(problem, softness, sums_of):
-    """Check of sums of 32 chains (length, seed), depth 1, against draws without each point."""
-
-    def check(length, seed):
-        ours = np.moveaxis(sums_of(length, seed), 1, 0).reshape(2, N_CHAINS, 4, -1)
-        rng = np.random.default_rng(seed)
-        theirs = exact_sums(softened(problem, softness), 6 * length, rng)
-        return compare_sums(problem, ours, theirs)
-
-    return check
-
-
-def sums_by_chain(table):
-    """Sums over the draws of each of 32 chains."""
-    draws, sums = table._draws, []
-    for chain in range(N_CHAINS):
-        own = draws.chain == chain
-        part = [x[own] for x in (draws.coef, draws.outputs, draws.cells, draws.chain)]
-        part = ShellDraws(draws.y, *part, draws.log_weight, draws.factor)
-        sums.append(part.sums(table.counts.shape))
-    assert_allclose(np.sum(sums, axis=0), table.leave_one_out_sums(), rtol=1e-9)
-    return np.array(sums)
-
-
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_volumes_and_outputs_of_shells_without_a_point(name):
-    """All from one run with all points, against draws without each of them."""
-    problem, softness = LEFT_OUT[name]
-    space = VersionSpace(problem.K, problem.y, softness)
-
-    def sums_of(length, seed):
-        n_draws = N_CHAINS * length
-        return sums_by_chain(
-            onion.sample_onion(space, 1, n_draws, n_chains=N_CHAINS, random_state=seed)
-        )
-
-    check = sums_against_brute_force(problem, softness, sums_of)
-    assert_passes(check, length=400, seed=0, detects=0.7)
-
-
-def test_shells_without_a_point_from_stratified_draws():
-    problem, softness = LEFT_OUT["six dimensions"]
-
-    def sums_of(length, seed):
-        posts = [
-            sample_billiard(problem.space, length, n_chains=1, label_noise=0.3, random_state=s)
-            for s in seeds_of(seed)
-        ]
-        return np.array([onion.stratify(post, 1).leave_one_out_sums() for post in posts])
-
-    check = sums_against_brute_force(problem, softness, sums_of)
-    assert_passes(check, length=600, seed=0, detects=0.7)
-
-
-def exact_outputs(problem, density, n, rng):
-    """Outputs at each point of the unit centre of a mixture of shells without that point.
-
-    Of 32 batches of ``n`` draws, linear about those of all of them together.
-    """
-    phi = coordinates(problem.K)
-    w = prior_draws(problem, N_CHAINS * n, rng) @ phi
-    numbers = shells_without_each(problem, w @ phi.T)
-    weights = np.pad(density, (0, 1))[
-        *(np.minimum(x, most) for x, most in zip(numbers, density.shape, strict=True))
-    ]
-    outputs = np.empty((N_CHAINS, len(phi)))
-    for i in range(len(phi)):
-        inside, at_point = in_span_of_others(problem, i, w)
-        batches = (weights[:, i, None] * inside).reshape(N_CHAINS, n, -1).sum(axis=1)
-        length = np.linalg.norm(batches.mean(axis=0))
-        centre = batches.mean(axis=0) / length
-        output = centre @ at_point
-        outputs[:, i] = output + (batches @ at_point - output * (batches @ centre)) / length
-    return outputs
-
-
-def against_brute_force(name, outputs_of=Onion.leave_one_out):
-    """Check of outputs of a mixture, of 32 runs, against exact draws without each point."""
-    problem, softness = LEFT_OUT[name]
-    space = VersionSpace(problem.K, problem.y, softness)
-
-    def check(length, seed):
-        tables = [onion.sample_onion(space, 1, length, random_state=s) for s in seeds_of(seed)]
-        density = tables[0].density(label_noise=0.2)
-        ours = np.array([outputs_of(table, density) for table in tables])
-        rng = np.random.default_rng(seed)
-        theirs = exact_outputs(softened(problem, softness), density, 3 * length, rng)
-        return compare_means((ours - theirs) / np.sqrt(problem.K.diagonal()), 0.0)
-
-    return check
-
-
-@pytest.mark.parametrize("name", ["six dimensions", pytest.param("a copy", marks=pytest.mark.slow)])
-def test_outputs_at_points_left_out(name):
-    assert_passes(against_brute_force(name), length=800, seed=0, detects=0.15)
-
-
-@pytest.mark.slow
-def test_outputs_at_points_that_are_not_left_out_are_caught():
-    """Draws with weights 1 / g that stay in the shell they are in with the point."""
-
-    def outputs_of(table, density):
-        return table.space.outputs(table.combine(density))
-
-    assert_caught(against_brute_force("a sphere", outputs_of), length=40, seed=0)
-
-
-@pytest.mark.slow
-def test_weights_of_the_shell_without_the_point_alone_are_caught(monkeypatch):
-    """The run came there with the point on its wrong side as well."""
-    monkeypatch.setattr(
-        "bayespoint.inference.onion.leave_one_out.draw_votes",
-        lambda outputs, *_: (np.zeros_like(outputs), np.ones_like(outputs)),
-    )
-    assert_caught(against_brute_force("six dimensions"), length=60, seed=0)
-
-
-def test_errors_at_points_left_out_are_the_signs_of_the_outputs(table):
-    errors = table.leave_one_out_errors()
-    for cell in np.argwhere(table.counts):
-        outputs = table.leave_one_out(table.density(cell=cell))
-        wrong = ~(SMALL.y * outputs > 0)
-        expected = [np.sum(wrong & (SMALL.y < 0)), np.sum(wrong & (SMALL.y > 0))]
-        assert_array_equal(errors[tuple(cell)], expected)
-
-
-def test_blocks_of_draws_give_the_same_outputs(table, monkeypatch):
-    density = table.density(label_noise=0.1)
-    at_once = table.leave_one_out(density), *table.leave_one_out_sums()
-    monkeypatch.setattr("bayespoint.inference.onion.leave_one_out.BLOCK", 137)
-    in_blocks = table.leave_one_out(density), *table.leave_one_out_sums()
-    for one, other in zip(at_once, in_blocks, strict=True):
-        assert_allclose(other, one, rtol=1e-10)
-
-
-def test_no_draw_with_weight_has_no_output_at_points_left_out(table):
-    assert np.all(np.isnan(table.leave_one_out(np.zeros((3, 4)))))
-
-
 # ---------------------------------------------------------------------- stratified draws
 
 
@@ -456,58 +213,47 @@ def test_the_published_onion_holds_no_draws(published):
             call()
 
 
-@pytest.mark.parametrize(
-    "cell", [1, (1,), (1, 2, 3), (3, 0), (0, 4), (-1, 0), (0.0, 1.0), "ab", ("0", "0")], ids=str
-)
-def test_a_cell_is_a_pair_within_the_table(table, cell):
-    for method in (table.posterior, lambda cell: table.density(cell=cell)):
-        with pytest.raises(ValueError, match=r"cell must be a pair .* up to \(2, 3\); got"):
-            method(cell)
+def test_a_cell_is_a_pair_within_the_table(table):
+    cells = (1, (1,), (1, 2, 3), (3, 0), (0, 4), (-1, 0), (0.0, 1.0), "ab", ("0", "0"))
+    cases = [({"cell": cell}, r"cell must be a pair .* up to \(2, 3\); got") for cell in cells]
+    for method in (table.posterior, table.density):
+        assert_refused(method, cases)
 
 
-@pytest.mark.parametrize(
-    "noise", [-0.1, 0.5, 1, np.nan, np.inf, "x", [0.1] * 3, [[0.1, 0.2]], (0.1, 0.5), []], ids=str
-)
-def test_a_rate_of_noise_is_below_one_half(table, noise):
-    with pytest.raises(ValueError, match=r"label_noise must be in \[0, 0.5\)"):
-        table.density(label_noise=noise)
+def test_a_density_is_of_a_shell_or_of_noise_below_one_half(table):
+    rates = (-0.1, 0.5, 1, np.nan, np.inf, "x", [0.1] * 3, [[0.1, 0.2]], (0.1, 0.5), [])
+    cases = [({"label_noise": q}, r"label_noise must be in \[0, 0.5\)") for q in rates]
+    both = {"cell": (0, 0), "label_noise": 0.1}
+    cases += [(options, "give either cell or label_noise") for options in ({}, both)]
+    assert_refused(table.density, cases)
 
 
-def test_a_density_is_of_a_shell_or_of_noise(table):
-    for options in ({}, {"cell": (0, 0), "label_noise": 0.1}):
-        with pytest.raises(ValueError, match="give either cell or label_noise"):
-            table.density(**options)
-
-
-@pytest.mark.parametrize(
-    "density", [1.0, np.ones((2, 2)), np.ones((3, 4, 1)), -np.ones((3, 4)), np.full((3, 4), np.nan)]
-)
-def test_a_density_has_a_number_for_each_shell(table, density):
+def test_a_density_has_a_number_for_each_shell(table):
+    message = r"density (must be .* \(3, 4\)|contains NaN)"
+    shapes = 1.0, np.ones((2, 2)), np.ones((3, 4, 1)), -np.ones((3, 4)), np.full((3, 4), np.nan)
+    cases = [({"density": density}, message) for density in shapes]
     for method in (table.combine, table.leave_one_out):
-        with pytest.raises(ValueError, match=r"density (must be .* \(3, 4\)|contains NaN)"):
-            method(density)
+        assert_refused(method, cases)
 
 
-@pytest.mark.parametrize(
-    ("shape", "y", "message"),
-    [
+def test_new_points_have_kernel_values_and_labels(table):
+    cases = [
         ((2, 4), [1, -1], r"cross must have one column for each of 5 .*\(2, 4\)"),
         ((2, 5), [1], r"y one label for each row of cross; got shapes \(2, 5\) and \(1,\)"),
         ((2, 5), 1, "y one label for each row of cross"),
         ((2, 5), [0, 1], r"y must hold labels -1 or \+1; got \[0, 1\]"),
         ((2, 5), ["a", "b"], r"y must hold labels -1 or \+1"),
         ((2, 5), [1, np.nan], r"y must hold labels -1 or \+1"),
-    ],
-)
-def test_new_points_have_kernel_values_and_labels(table, shape, y, message):
-    with pytest.raises(ValueError, match=message):
-        table.errors(np.ones(shape), y)
+    ]
+    assert_refused(
+        table.errors, [({"cross": np.ones(shape), "y": y}, told) for shape, y, told in cases]
+    )
 
 
 def test_errors_have_the_shape_of_the_table(table):
-    for errors in (np.zeros((3, 4)), np.zeros((2, 2, 2)), 3):
-        with pytest.raises(ValueError, match=r"errors must have shape \(3, 4, 2\); got"):
-            table.best_cell(errors)
+    wrong = np.zeros((3, 4)), np.zeros((2, 2, 2)), 3
+    message = r"errors must have shape \(3, 4, 2\); got"
+    assert_refused(table.best_cell, [({"errors": errors}, message) for errors in wrong])
 
 
 def test_it_says_what_it_holds(table, published):

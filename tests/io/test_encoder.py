@@ -161,29 +161,39 @@ def changed(path, value):
     return state
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (["max_categories"], "50"), (["max_categories"], 1), (["max_categories"], True),
-        (["max_categories"], 10**9), (["columns"], []), (["columns"], {}), (["columns", 0], "x"),
-        (["columns", 0, "scale"], 0.0), (["columns", 0, "scale"], -1.0),
-        (["columns", 0, "mean"], None),
-        (["columns", 0, "median"], math.nan), (["columns", 0, "scale"], math.inf),
-        (["columns", 0, "mean"], True), (["columns", 0, "mean"], "1"), (["columns", 0, "name"], 3),
-        (["columns", 0, "name"], " "), (["columns", 0, "name"], "colour"),
-        (["columns", 0, "kind"], "x"),
-        (["columns", 0, "extra"], 1), (["columns", 1, "values"], []),
-        (["columns", 1, "values"], "ab"),
-        (["columns", 1, "values"], ["b", "a"]), (["columns", 1, "values"], ["a", "a"]),
-        (["columns", 1, "values"], [1, 2]),
-        (["columns", 1, "values"], [f"{i:03}" for i in range(51)]),
-        (["notes"], [1]), (["notes"], KeyError), (["columns", 0, "mean"], KeyError), (["new"], 1),
-        pytest.param(["columns", 0, "mean"], 10**400, id="huge"),
-    ],
-)  # fmt: skip
-def test_odd_states_are_refused(path, value):
-    with pytest.raises(ValueError, match=r"stored encoder|max_categories"):
-        TableEncoder.from_state(changed(path, value))
+ODD = [
+    (["max_categories"], "50"), (["max_categories"], 1), (["max_categories"], True),
+    (["max_categories"], 10**9), (["columns"], []), (["columns"], {}), (["columns", 0], "x"),
+    (["columns", 0, "scale"], 0.0), (["columns", 0, "scale"], -1.0),
+    (["columns", 0, "mean"], None),
+    (["columns", 0, "median"], math.nan), (["columns", 0, "scale"], math.inf),
+    (["columns", 0, "mean"], True), (["columns", 0, "mean"], "1"), (["columns", 0, "name"], 3),
+    (["columns", 0, "name"], " "), (["columns", 0, "name"], "colour"),
+    (["columns", 0, "kind"], "x"),
+    (["columns", 0, "extra"], 1), (["columns", 1, "values"], []),
+    (["columns", 1, "values"], "ab"),
+    (["columns", 1, "values"], ["b", "a"]), (["columns", 1, "values"], ["a", "a"]),
+    (["columns", 1, "values"], [1, 2]),
+    (["columns", 1, "values"], [f"{i:03}" for i in range(51)]),
+    (["notes"], [1]), (["notes"], KeyError), (["columns", 0, "mean"], KeyError), (["new"], 1),
+    (["columns", 0, "mean"], 10**400),
+]  # fmt: skip
+
+
+def why_not(state):
+    """What is said of a state that is refused."""
+    try:
+        TableEncoder.from_state(state)
+    except ValueError as error:
+        return str(error)
+    return "it was taken"
+
+
+def test_odd_states_are_refused():
+    assert why_not(TableEncoder().fit(TRAIN).to_state()) == "it was taken"
+    for path, value in ODD:
+        reason = why_not(changed(path, value))
+        assert "stored encoder" in reason or "max_categories" in reason, f"{path}: {reason}"
 
 
 def test_states_that_are_no_objects():

@@ -1,47 +1,36 @@
 """Corners of straight flights and light traps: few dimensions, contradictions, starts on walls."""
 
-import time
 import warnings
 
 import numpy as np
 import pytest
 from helpers.flights import RUNS, SAMPLERS, assert_usable, bounces
-from helpers.spaces import make_space, with_contradiction
-from helpers.stops import can_press, press_ctrl_c
+from helpers.spaces import make_space
 from helpers.version_spaces import skewed
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint import VersionSpace, onion
+from bayespoint import VersionSpace
 from bayespoint.inference import starts
 from bayespoint.papers.straight import Span
-from bayespoint.space.rows import FullRows
 from bayespoint.space.version_space import EmptyVersionSpaceError
-
-MAX_TIME = 3
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_light_trap_is_no_endless_loop_where_a_point_has_both_labels(first):
+def test_a_light_trap_is_no_endless_loop_where_a_point_has_both_labels(first, clock):
     K = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
     y = [1, -1, 1] if first else [-1, 1, 1]
-    begun = time.perf_counter()
+    clock.step = 1.0
     with pytest.raises(EmptyVersionSpaceError) as caught:
-        starts.light_trap_start(VersionSpace(K, y), max_time=MAX_TIME, random_state=0)
+        starts.light_trap_start(VersionSpace(K, y), max_time=10**6, random_state=0)
     assert_array_equal(caught.value.points, [0, 1])
-    assert time.perf_counter() - begun < MAX_TIME
-
-
-def test_the_onion_has_shells_where_a_point_has_both_labels():
-    space = with_contradiction()
-    onion.sample_onion(space, depth=1, n_draws=100, max_time=MAX_TIME, random_state=0)
+    assert clock.looks < 1000
 
 
 @pytest.mark.parametrize("directions", ["coefficients", "isotropic"])
-@pytest.mark.parametrize("space", [skewed(2, 1).space, skewed(8, 1, dim=2).space], ids=["2", "8"])
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_in_two_dimensions_rounding_errors_do_not_grow(name, space, directions):
-    for seed in range(4):
-        assert_usable(bounces(name, space, 400, directions=directions, random_state=seed), space)
+def test_in_two_dimensions_rounding_errors_do_not_grow(name, directions):
+    for space in (skewed(2, 1).space, skewed(8, 1, dim=2).space):
+        assert_usable(bounces(name, space, 300, directions=directions), space)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -51,12 +40,12 @@ def test_points_on_a_line_are_one_clear_error(name):
             RUNS[name](space)
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_start_on_a_wall_is_refused(name, seed):
+def test_a_start_on_a_wall_is_refused(name):
     space = VersionSpace(np.eye(3), [1, 1, 1])
-    with pytest.raises(ValueError, match="start must lie inside version space"):
-        bounces(name, space, 1, start=[1.0, 1.0, 0.0], random_state=seed)
+    for seed in range(3):
+        with pytest.raises(ValueError, match="start must lie inside version space"):
+            bounces(name, space, 1, start=[1.0, 1.0, 0.0], random_state=seed)
 
 
 def test_isotropic_directions_have_the_dimensions_of_the_span():
@@ -78,26 +67,3 @@ def test_a_bias_that_is_not_in_the_kernel_is_one_clear_error(bias):
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="bias"):
             RUNS["flipper"](VersionSpace(space.rows.store + bias / 10, space.y), bias=bias)
-
-
-@can_press
-@pytest.mark.parametrize(
-    ("way", "owner", "name"),
-    [
-        ("perceptron_start", starts, "perceptron_draws"),
-        ("direct_start", FullRows, "factorise"),
-    ],
-)
-def test_ctrl_c_is_not_lost_where_a_start_was_found(way, owner, name, monkeypatch):
-    original = getattr(owner, name)
-
-    def pressed(*args, **options):
-        result = original(*args, **options)
-        result = list(result) if name == "perceptron_draws" else result
-        press_ctrl_c()
-        time.sleep(0.01)
-        return result
-
-    monkeypatch.setattr(owner, name, pressed)
-    with pytest.raises(KeyboardInterrupt):
-        getattr(starts, way)(make_space(m=20), random_state=0)

@@ -1,12 +1,7 @@
 """Version space: margins, lengths, and certificates of emptiness that a linear programme checks."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from helpers.paths import SOURCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.metrics.pairwise import rbf_kernel
@@ -107,7 +102,7 @@ def test_three_points_that_span_the_plane_positively_are_a_conflict(dtype):
 def test_the_conflict_named_is_one_and_spares_bystanders():
     rng = np.random.default_rng(1)
     n_empty = 0
-    for _ in range(60):
+    for _ in range(30):
         X = with_bias(rng.normal(size=(25, 2)))
         y = np.where(X[:, 0] + 0.4 * rng.normal(size=25) > 0, 1, -1)
         found = VersionSpace(X @ X.T, y).conflict()
@@ -116,7 +111,7 @@ def test_the_conflict_named_is_one_and_spares_bystanders():
             n_empty += 1
             assert not separable(X, y, found)
             assert len(np.unique(found)) == len(found)
-    assert 10 < n_empty < 50  # both answers were asked for
+    assert 5 < n_empty < 25  # both answers were asked for
 
 
 def test_the_linear_programme_would_catch_a_conflict_that_is_none():
@@ -166,15 +161,10 @@ def test_only_candidates_are_named():
 
 
 def test_no_candidates_give_no_conflict_and_no_crash():
-    script = (  # by itself: the crash took the whole process along
-        "import numpy as np; from bayespoint import VersionSpace; "
-        "space = VersionSpace(np.eye(60), np.ones(60)); "
-        "assert space.conflict(np.arange(0)) is None; assert space.conflict([]) is None"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-500:]
+    # The solver, given no points, took the whole process along.
+    space = VersionSpace(np.eye(60), np.ones(60))
+    assert space.conflict(np.arange(0)) is None
+    assert space.conflict([]) is None
 
 
 def test_the_error_names_points_problem_and_remedy():

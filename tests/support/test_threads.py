@@ -37,12 +37,12 @@ def test_no_work_goes_on_behind_an_interrupt(where):
     def work(argument):
         if argument == "long":
             running.set()
-            time.sleep(0.3)
+            time.sleep(0.15)
             finished.append(argument)
         elif where == "a worker":
             raise KeyboardInterrupt
         else:
-            time.sleep(0.1)  # until the caller waits for results
+            time.sleep(0.05)  # until the caller waits for results
             _thread.interrupt_main()
 
     def arguments():

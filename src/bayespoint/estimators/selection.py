@@ -104,7 +104,7 @@ def choose_held_out(
     Chosen
         With the log-probability of the held-out labels in the place of the evidence.
     """
-    search = _HeldOut(kernel, X, label, weight, settings, names, scale, stop)
+    search = HeldOutLoss(kernel, X, label, weight, settings, names, scale, stop)
     search.noise, search.alone = noise, alone
     grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
     starts = np.stack([values.ravel() for values in grid], axis=-1)
@@ -202,7 +202,7 @@ def choose(
     -------
     Chosen
     """
-    evidence = _Evidence(kernel, X, label, weight, settings, names, scale, stop)
+    evidence = EvidenceLoss(kernel, X, label, weight, settings, names, scale, stop)
     middle = np.array([PRIORS[name][0] for name in names])
     spread = np.array([PRIORS[name][1] for name in names])
     starts = [middle]
@@ -300,13 +300,18 @@ class _Search:
         return likelihood, (sure * by_odds, -sure * slope / (1 - own_rate))
 
 
-class _HeldOut(_Search):
-    """Minus the log-probability of held-out labels, and the prior."""
+class HeldOutLoss(_Search):
+    """Minus the log-probability of held-out labels, and minus the log-prior, to be minimised.
+
+    Called with logarithms of the settings ``names`` (that of gamma in units of ``scale``);
+    ``settings`` makes settings of them, ``best_value`` is the log-probability at the best so far.
+    """
 
     noise: float = 0.0  # share of wrong labels
     alone: Any = True  # as for `held_out_scores`
 
     def __call__(self, point: Array) -> float:
+        """Loss at a point; the best point so far is kept."""
         self._begin()
         return self._loss(point, self._log_probability(self.settings(point)))[0]
 
@@ -325,10 +330,14 @@ class _HeldOut(_Search):
         ]
 
 
-class _Evidence(_Search):
-    """Minus the log evidence, and the prior, with their gradient."""
+class EvidenceLoss(_Search):
+    """Minus the log evidence, and minus the log-prior, with their gradient.
+
+    Called as `HeldOutLoss`, but for label noise by the logit of its rate.
+    """
 
     def __call__(self, point: Array) -> tuple[float, Array]:
+        """Loss and gradient at a point; the best point so far is kept."""
         self._begin()
         value, gradient = self._log_evidence(self.settings(point))
         loss, prior = self._loss(point, value)

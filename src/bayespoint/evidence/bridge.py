@@ -66,7 +66,7 @@ class Estimate(NamedTuple):
     level_log_z: Array  # of each level
 
 
-class _Ladders:
+class Ladders:
     """Balls on all levels of several ladders; neighbours of a ladder change places."""
 
     def __init__(
@@ -101,11 +101,11 @@ class _Ladders:
         wrong = drawn[1] * self.space.y < 0
         errors = (wrong @ self.member).reshape(*self.level.shape, EXCHANGE, -1)
         level = self.level.copy()
-        self._exchange(errors[:, :, -1])
+        self.exchange(errors[:, :, -1])
         self.balls.table.pass_rate[:] = self._rates[self.level.ravel()]
         return errors, level
 
-    def _exchange(self, errors: Array) -> None:
+    def exchange(self, errors: Array) -> None:
         """Let neighbouring levels change their balls, as their densities allow."""
         ladders = np.arange(len(self.level))
         ball = np.argsort(self.level, axis=1)  # on each level
@@ -132,7 +132,7 @@ def draw_ladders(
     """Draw ``n_draws`` times on each level of each ladder; return `ErrorCounts`."""
     with budget.unlimited():
         levels, start = _grown(space, odds, factor, n_ladders, entropy, budget, threads)
-    ladders = _Ladders(space, odds, factor, levels, start, entropy, 0)
+    ladders = Ladders(space, odds, factor, levels, start, entropy, 0)
     seen: list[Array] = []
     n_steps, burn_in = max(2, -(-n_draws // EXCHANGE)), BURN_IN // EXCHANGE
     for step in range(burn_in + n_steps):
@@ -210,7 +210,7 @@ def _grown(
     sure = np.isinf(odds)
     largest, levels = np.max(odds[~sure], initial=0.0), [0.0]
     while True:
-        ladders = _Ladders(space, odds, factor, levels, start, entropy, len(levels))
+        ladders = Ladders(space, odds, factor, levels, start, entropy, len(levels))
         top: list[Array] = []
         for step in range(GROWTH_STEPS):
             drawn = ladders.step(budget, threads)

@@ -13,12 +13,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from bayespoint._support import devices
 from bayespoint._support.devices import (
     MOST_LABEL_POINTS,
     as_array,
     check_room,
     explaining_memory,
-    free_bytes,
     is_tensor,
 )
 from bayespoint._support.types import Array, Matrix
@@ -146,7 +146,8 @@ def placed_space(space: VersionSpace, device: torch.device) -> VersionSpace:
     check_room(device, len(K), K.itemsize, "the Gram matrix", "float32")
     gram = to_device(K, device)
     points = DevicePoints(gram, None, None, torch.sqrt(gram.diagonal()))
-    memory = max(int(STORE_SHARE * free_bytes(device)), gram.nbytes)  # which is there already
+    # The matrix is there already.
+    memory = max(int(STORE_SHARE * devices.free_bytes(device)), gram.nbytes)
     rows = DeviceRows(None, points, memory=memory, gram=gram)
     rows.diagonal = space.rows.diagonal
     return VersionSpace(rows, space.y, space.softness)

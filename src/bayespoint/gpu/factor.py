@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from bayespoint._support.devices import free_bytes
+from bayespoint._support import devices
 from bayespoint.gpu.kernels import exact_products
 from bayespoint.gpu.rows import too_large
 from bayespoint.space.factor import RANK_TOLERANCE, RANK_ULPS, Factor
@@ -100,7 +100,7 @@ def _cholesky(gram, ridge):
     least = min(max(RANK_TOLERANCE, rounding), share / 2 or np.inf)
     for kind in dict.fromkeys((gram.dtype, torch.float64)):
         needed = 2 * gram.numel() * torch.finfo(kind).bits // 8
-        if needed > free_bytes(gram.device):
+        if needed > devices.free_bytes(gram.device):
             if kind == gram.dtype:
                 raise too_large(gram.device, len(gram), gram.element_size())
             raise ValueError(

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from bayespoint._support.devices import DeviceError, check_room, free_bytes, is_tensor
+from bayespoint._support import devices
+from bayespoint._support.devices import DeviceError, check_room, is_tensor
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
@@ -42,7 +43,7 @@ class DeviceInputs(Inputs):
 
     def __init__(self, X: Any, device: torch.device) -> None:
         self._host = None if is_tensor(X) else X
-        self._room: torch.Tensor | None = _room_for_rows(X, device)
+        self._room: torch.Tensor | None = room_for_rows(X, device)
         self.tensor: torch.Tensor = to_device(X, device)
         self._index: Array | None = None
         self._shown: tuple[Array, Array] | None = None
@@ -142,7 +143,7 @@ class DeviceInputs(Inputs):
         """Return rows of the Gram matrix, within the memory of the device."""
         points = self.points(kernel)
         self._room = None  # what was kept free for rows
-        memory = int(STORE_SHARE * free_bytes(self.tensor.device))
+        memory = int(STORE_SHARE * devices.free_bytes(self.tensor.device))
         row = len(points.length) * points.X.element_size()
         if memory < LEAST_ROWS * row:
             fitting = memory // (LEAST_ROWS * points.X.element_size())
@@ -184,7 +185,7 @@ class DeviceGramInputs(GramInputs):
         gram = _normalised(kernel, K, points)
         _check_inner_products(gram, points.length)
         points = points._replace(X=gram)  # whose memory serves twice
-        memory = max(int(STORE_SHARE * free_bytes(self._device)), gram.nbytes)
+        memory = max(int(STORE_SHARE * devices.free_bytes(self._device)), gram.nbytes)
         return DeviceRows(kernel, points, memory=memory, gram=gram)
 
 
@@ -240,7 +241,7 @@ def _shifted(words: torch.Tensor, bits: int) -> torch.Tensor:
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _room_for_rows(X: Any, device: torch.device) -> torch.Tensor | None:
+def room_for_rows(X: Any, device: torch.device) -> torch.Tensor | None:
     """Keep memory for all rows in one piece, lest X and what is made of it lie in its midst.
 
     PyTorch would find no such piece then that an earlier fit has left, and to ask the driver for
@@ -251,7 +252,7 @@ def _room_for_rows(X: Any, device: torch.device) -> torch.Tensor | None:
     n, kind = X.shape[0], X.dtype if is_tensor(X) else getattr(torch, str(X.dtype))
     needed = n * n * torch.finfo(kind).bits // 8
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    if needed > min(held, free_bytes(device) // 2):
+    if needed > min(held, devices.free_bytes(device) // 2):
         return None
     try:
         return torch.empty((n, n), dtype=kind, device=device)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from bayespoint._support.devices import free_bytes
+from bayespoint._support import devices
 from bayespoint._support.types import Array
 from bayespoint.gpu.loops import kernel_torch
 from bayespoint.gpu.transfer import shared
@@ -177,7 +177,7 @@ def apply_kernel(kernel: Kernel, left: DevicePoints, right: DevicePoints, coef: 
     columns = torch.from_numpy(np.ascontiguousarray(coef)).to(X.device, torch.float64)
     found = torch.empty((len(X), coef.shape[1]), dtype=torch.float64, device=X.device)
     n_right = max(1, len(right.length))
-    room = int(min(TILE_BYTES, free_bytes(X.device) / 4) / (12 * n_right))
+    room = int(min(TILE_BYTES, devices.free_bytes(X.device) / 4) / (12 * n_right))
     step = max(1, room // 64) * 64  # tiles begin where the GPU reads fast
     large = on_tensor_cores(X[:step], n_right) and kernel.name in KINDS
     there = loops(X.device, "kernel").halves(right.X) if large else None

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from bayespoint._loops.perceptron import CONVERGED, PAUSED
-from bayespoint._support.devices import free_bytes
+from bayespoint._support import devices
 from bayespoint.gpu.kernels import loops
 from bayespoint.gpu.loops.perceptron_torch import (
     AHEAD,
@@ -150,7 +150,7 @@ class DeviceWave:
     def _verify(self, runs):
         """Compute outputs anew; runs that have mistakes by these go on."""
         self._pairs = None
-        room = int(free_bytes(self.rows.device) / VERIFIED_BYTES)
+        room = int(devices.free_bytes(self.rows.device) / VERIFIED_BYTES)
         step = max(1, min(VERIFIED_NUMBERS, room) // self._outputs.shape[1])
         for start in range(0, len(runs), step):
             part = torch.from_numpy(runs[start : start + step]).to(self.rows.device)

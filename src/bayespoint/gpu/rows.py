@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bayespoint._support.devices import DeviceError, free_bytes
+from bayespoint._support import devices
+from bayespoint._support.devices import DeviceError
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.gpu.kernels import (
@@ -214,7 +215,7 @@ class DeviceRows(Rows):
 def too_large(device: torch.device, n_points: int, itemsize: int) -> DeviceError:
     """Return the error of a Gram matrix that does not fit beside its factor."""
     # The matrix, a softened copy and the factor of it.
-    fitting = int(np.sqrt(STORE_SHARE * free_bytes(device) / (3 * itemsize)))
+    fitting = int(np.sqrt(STORE_SHARE * devices.free_bytes(device) / (3 * itemsize)))
     return DeviceError(
         f"device='cuda': the Gram matrix of {n_points} points does not fit beside its factor; "
         f"about {fitting} points would. Use inference='perceptron', float32, or fewer points."

@@ -1,6 +1,7 @@
 """The one place that chooses where to compute: on the host, or on a GPU.
 
 Algorithms ask for the engines of the rows they are given; nobody else asks whether there is a GPU.
+Tests let another PyTorch device stand in for one: what `torch_device` returns here is that device.
 """
 
 from collections.abc import Callable, Iterator

@@ -423,13 +423,13 @@ def steady_product(A: Array, B: Array) -> Array:
     Some BLAS kernels for float32 (OpenBLAS's for Haswell and Zen) add in an order that depends on
     the place of an entry in the tile. There products are made in float64.
     """
-    if A.dtype == np.float64 or _steady_in_float32():
+    if A.dtype == np.float64 or steady_in_float32():
         return A @ B
     return (A.astype(np.float64) @ B.astype(np.float64)).astype(A.dtype)
 
 
 @cache
-def _steady_in_float32() -> bool:
+def steady_in_float32() -> bool:
     """Whether rows and columns of a product in float32 can change places without changing bits."""
     X = np.random.default_rng(0).standard_normal((BLOCK_ROWS + COLUMN_TILE, 64), dtype=np.float32)
     A, B = X[:BLOCK_ROWS], X[BLOCK_ROWS:]

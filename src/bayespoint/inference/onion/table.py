@@ -43,6 +43,8 @@ class Onion:
     log_volume, log_volume_errors : ndarray of shape (n_minus + 1, n_plus + 1)
         Logarithm of the share of each shell in the volume of all in the table, and its standard
         error. As published: of the total length of arcs, which is no volume.
+    draws : ShellDraws or None
+        What the table is made of, with chains and weights; None as published.
     info : dict
 
     Examples
@@ -69,7 +71,7 @@ class Onion:
         missing = np.full(counts.shape, np.nan)
         self.centre_errors = missing if centre_errors is None else centre_errors
         self.log_volume_errors = missing if log_volume_errors is None else log_volume_errors
-        self.means, self._draws = means, draws
+        self.means, self.draws = means, draws
         self.centres = np.full_like(means, np.nan)
         for row, column in np.argwhere(counts):
             mean = means[row, column]
@@ -323,12 +325,12 @@ class Onion:
         return table
 
     def _needed_draws(self, name: str) -> ShellDraws:
-        if self._draws is None:
+        if self.draws is None:
             raise ValueError(
                 f"{name} needs draws, which the published onion does not hold: give errors on new "
                 f"points, or those of papers.cross_validate_onion(space, method='published')."
             )
-        return self._draws
+        return self.draws
 
 
 def check_depth(depth: Depth) -> Cell:

@@ -62,7 +62,7 @@ def summary(flights: Array, cells: polygons.Cells, bounces: list[int]) -> list[D
     for k in bounces:
         weights = lengths[:, :k] / lengths[:, :k].sum(axis=1, keepdims=True)
         off = np.sum(weights[:, :, None] * middles[:, :k], axis=1) - centre
-        time = np.array([_time_in(shares[b, :k], weights[b], STRIPS**2) for b in range(len(off))])
+        time = np.array([time_in(shares[b, :k], weights[b], STRIPS**2) for b in range(len(off))])
         uneven = np.sqrt(np.mean((time * STRIPS**2 - 1) ** 2, axis=1))
         visited = np.mean(time > 0, axis=1)
         rows.append(
@@ -87,7 +87,7 @@ def times(flights: Array, cells: polygons.Cells) -> tuple[Array, Array]:
     return np.linalg.norm(end - begin, axis=-1), where
 
 
-def _time_in(where: Array, weights: Array, n_cells: int) -> Array:
+def time_in(where: Array, weights: Array, n_cells: int) -> Array:
     """Return the share of time in each cell."""
     return np.bincount(where.ravel(), np.repeat(weights / STEPS, STEPS), minlength=n_cells)
 

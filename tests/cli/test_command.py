@@ -1,0 +1,103 @@
+"""The command itself: version, help, the demo, missing extras, a full disk."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.cli import fails, run, run_process, well
+from sklearn.datasets import load_digits
+
+import bayespoint
+from bayespoint.cli import demo, main
+
+
+def called(monkeypatch, *arguments):
+    """Run the command in this process, as a shell would; return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["bayespoint", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_version_and_help(monkeypatch, capsys):
+    assert called(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.strip() == f"bayespoint {bayespoint.__version__}"
+    assert "demo" in run("--help").output
+    assert "--output" in run("demo", "--help").output
+    for command in ("train", "predict", "info", "export", "evaluate", "cross-validate", "diagnose"):
+        assert f"Example: bayespoint {command}" in " ".join(well(command, "--help").output.split())
+
+
+def test_unknown_commands_and_options_are_refused(tmp_path):
+    for arguments in (["demo", "--seed", "-1"], ["demo", "--seed", "x"], ["nothing"]):
+        fails(2, *arguments)
+    output = tmp_path / "missing" / "x.png"
+    fails(2, "demo", "--output", output, words=["--output", str(output)])
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "matplotlib"])
+def test_without_the_extra_it_prints_the_pip_line(monkeypatch, capsys, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert called(monkeypatch, "--version") == 2
+    said = capsys.readouterr()
+    assert "pip install 'bayespoint[cli]'" in said.err
+    assert missing in said.err
+    assert said.out == ""
+
+
+def test_ctrl_c_during_imports(monkeypatch, capsys):
+    class Interrupting:
+        def find_spec(self, name, *_):
+            if name == "jinja2":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "jinja2", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert called(monkeypatch, "info", "x.bpm") == 130
+    assert capsys.readouterr().err == "stopped\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named(iris):
+    """In a process of its own: what is left in a full stream must not fail again at its end."""
+    code = "from bayespoint.cli import main; main()"
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = run_process(
+            code, "predict", iris.data, "--model", iris.model, "--quiet", stdout=full
+        )
+    assert done.returncode == 2
+    assert "standard output: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    fails(2, "predict", iris.data, "--model", iris.model, "--output", "/dev/full",
+          words="not a plain file")  # fmt: skip
+
+
+def table_of(said):
+    """Rows of the table of errors: share rejected, ours, SVC."""
+    rows = re.findall(r"(\d+)%\D+([\d.]+)\D+([\d.]+)\D+([\d.]+)", said)
+    assert [int(row[0]) for row in rows] == list(range(11))
+    return [[float(cell) for cell in row[1:]] for row in rows]
+
+
+def test_demo_prints_errors_and_draws(tmp_path, monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    monkeypatch.setattr(demo, "load_digits", lambda **_: (X[:120], y[:120]))
+    monkeypatch.setattr(demo, "FOLDS", 2)
+    picture = tmp_path / "digits.png"
+    said = well("demo", "--output", picture).output
+    assert "120 images" in said
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 20_000
+    errors = table_of(said)
+    assert errors[-1][0] < errors[0][0] < 25  # rejecting pays
+
+
+@pytest.mark.slow
+def test_demo_beats_svc(tmp_path):
+    said = well("demo", "--output", tmp_path / "digits.png").output
+    assert "1,797 images" in said
+    errors = table_of(said)
+    assert 0 < errors[0][0] <= errors[0][1] < 5
+    assert errors[-1][0] < errors[0][0]

@@ -1,0 +1,100 @@
+"""Ctrl-C while commands work, at chosen looks at the clock, and progress on a terminal."""
+
+import io
+import sys
+from contextlib import contextmanager, redirect_stderr
+
+from helpers.cli import FAST, run, write
+from helpers.stops import can_press, press_ctrl_c
+
+from bayespoint._support.budget import Budget
+from bayespoint.cli.output import Output
+from bayespoint.io.model_file import load
+
+
+def interrupted(clock, look, *arguments):
+    """Run a command and press Ctrl-C at that look at the clock."""
+    clock.looks = 0
+    clock.events = {look: press_ctrl_c}
+    result = run(*arguments)
+    assert result.exit_code == 130, result.output
+    assert "Traceback" not in result.output
+    assert not clock.events
+    return result
+
+
+@can_press
+def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
+    data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i > 5]] for i in range(12)])
+    train = [
+        "train", data, "--target", "y", "--model", tmp_path / "m.bpm",
+        "--inference", "perceptron", "--n-draws", 1000, "--n-jobs", 1, "--max-time", 9,
+    ]  # fmt: skip
+    assert run(*train).exit_code == 0
+    looks = clock.looks
+    (tmp_path / "m.bpm").unlink()
+    # The last third of the looks is between draws.
+    done = interrupted(clock, looks * 5 // 6, *train)
+    model = load(tmp_path / "m.bpm")
+    n_draws = model.classifier.n_draws_
+    assert 0 < n_draws < 1000
+    assert model.about["interrupted"]
+    said = " ".join(done.output.split())
+    assert f"{n_draws} of 1,000 draws; unfinished: train longer before you use it" in said
+    assert "Next:" not in said
+
+
+@can_press
+def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, clock):
+    train = ["train", iris.data, "--target", "species", "--model", tmp_path / "m.bpm", *FAST]
+    done = interrupted(clock, 2, *train)
+    assert done.stderr == "stopped before one draw was complete; no model was written\n"
+    done = interrupted(clock, 2, *train, "--coverage", 0.9)
+    assert done.stderr == "stopped; no model was written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@can_press
+def test_ctrl_c_says_how_many_folds_were_done(iris, clock):
+    command = ["cross-validate", iris.data, "--target", "species", *FAST, "--max-time", 9]
+    done = interrupted(clock, 2, *command)
+    assert done.stderr == "stopped after 0 of 5 folds\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextmanager
+def terminal():
+    """Let standard error be a terminal; not a fixture, as pytest sets it again for each test."""
+    with redirect_stderr(Terminal()) as stream:
+        yield stream
+        assert sys.stderr is stream
+
+
+def test_progress_is_a_bar_on_a_terminal():
+    with terminal() as shown, Output().progress("training"):
+        budget = Budget(label="bayespoint")
+        budget.show(0, 1, "choosing settings,")
+        budget.show(100, 100, "draws,")
+    assert "training: draws" in shown.getvalue()
+
+
+def test_no_progress_where_it_is_not_wanted():
+    with terminal() as shown, Output(quiet=True).progress("training"):
+        Budget(label="bayespoint").show(1, 1)
+    assert shown.getvalue() == ""
+
+
+def test_the_time_shown_runs_through_all_fits(monkeypatch):
+    """A bar that is full ends the clock of rich; the last state is drawn when all is done."""
+    shown = []
+    monkeypatch.setattr("rich.progress.TimeElapsedColumn.render",
+                        lambda _, task: shown.append(task.finished) or "")  # fmt: skip
+    with terminal(), Output().progress("training"):
+        for done in (50, 100, 20):
+            Budget(label="bayespoint").show(done, 100, "draws,")
+    assert len(shown) >= 2
+    assert not any(shown)

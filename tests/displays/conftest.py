@@ -1,0 +1,11 @@
+"""Matplotlib without a screen, and no figures left open."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def plt():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    yield plt
+    plt.close("all")

@@ -1,0 +1,251 @@
+"""Hostile values inside sound archives: every one is checked, and they must suit each other."""
+
+import numpy as np
+import pytest
+from helpers.hostile import (
+    array_of,
+    changed,
+    changed_array,
+    edited,
+    parameter,
+    place,
+    refused,
+    replaced_array,
+    state,
+)
+from helpers.models import assert_same, data, fitted
+
+from bayespoint import OnionClassifier
+from bayespoint.io import model_file
+
+NAN, INF = {"float": "nan"}, {"float": "inf"}
+HUGE = 10**400
+STEEP, KERNEL = "predictor_.steepness", "predictor_.support.kernel"
+
+
+def labels(*content):
+    return changed("classes_", {"values": [*content]})
+
+
+def moved(name, source):
+    """Return what puts one value of the JSON in the place of another."""
+
+    def change(document, members):
+        *names, last = source.split(".")
+        changed(name, place(document, *names)[last])(document, members)
+
+    return change
+
+
+NAMES = {
+    "later schema": (lambda d, _: d.update(schema=2), "Upgrade: pip install"),
+    "no schema": (lambda d, _: d.update(schema="1"), "schema version '1'"),
+    "unknown class": (lambda d, _: d["classifier"].update({"class": "os.system"}), "class 'os.sys"),
+    "callable": (parameter("kernel", "os.system"), "kernel"),
+    "callable inside": (changed(f"{KERNEL}.name", "os.system"), "kernel.name is 'os.system'; it"),
+    "unknown key": (lambda d, _: d.update(run="x"), "model.json has"),
+    "unknown attribute": (changed("predict", 1), "'predict' is not one"),
+    "unknown field": (changed("draws_.predict", 1), "draws_.'predict' is not one"),
+    "missing attribute": (lambda d, _: state(d).pop("settings_"), "settings_ is missing"),
+    "missing field": (lambda d, _: place(d, "draws_").pop("info"), "draws_.info is missing"),
+    "what follows": (changed("predictor_.committee", None), "committee is there, and follows"),
+    "points twice": (changed("predictor_.support.points.X", None), "points.X is there, and foll"),
+    "unknown kind": (changed(STEEP, {"eval": "1"}), "unknown kind 'eval'"),
+    "unknown part": (changed("draws_", {"Popen": {}}), r"draws_ is .*Popen.*one of \['Draws'\]"),
+    "part of elsewhere": (moved("draws_", "trained_"), "draws_ is"),
+    "two parts": (lambda d, _: state(d)["draws_"].update(Trained={}), "draws_ is"),
+    "part as a value": (
+        lambda d, m: parameter("class_weight", state(d)["trained_"])(d, m),
+        "unknown kind 'Trained'",
+    ),
+    "no part": (changed("predictor_.support", None), "support is of type NoneType, none of"),
+    "fields as a list": (changed("draws_", {"Draws": []}), r"draws_\. is \[\]"),
+    "notes": (lambda d, _: d.update(about=[]), "notes"),
+    "encoder": (lambda d, _: d.update(encoder={"columns": 3}), "damaged|encoder"),
+}
+
+NUMBERS = {
+    "wrong type": (changed("settings_.gamma", "wide"), "settings_.gamma is 'wide'"),
+    "truth": (changed("settings_.gamma", True), "settings_.gamma is True"),
+    "negative": (changed("settings_.softness", -1.0), "settings_.softness is -1.0"),
+    "not finite": (changed("settings_.gamma", NAN), "must be finite"),
+    "NaN steepness": (changed(STEEP, NAN), "steepness is nan; it must be finite"),
+    "endless steepness": (changed(STEEP, INF), "steepness is inf; it must be finite"),
+    "negative steepness": (changed(STEEP, -0.5), "steepness is -0.5"),
+    "noise": (changed("predictor_.noise", 1.0), "noise is 1.0; it must be at most 0.5"),
+    "negative noise": (changed("predictor_.noise", -0.1), "noise is -0.1"),
+    "NaN noise": (changed("predictor_.noise", NAN), "noise is nan"),
+    "class noise": (
+        changed("settings_.class_noise", {"values": ["<f8", [2], [0.5, 0.0]]}),
+        r"outside \[0, 0.5",
+    ),
+    "evidence": (changed("settings_.log_evidence", NAN), "log_evidence is nan"),
+    "huge steepness": (changed(STEEP, HUGE), "steepness is 10+.* too large"),
+    "huge gamma": (changed("settings_.gamma", -HUGE), "gamma is -10+.* too large"),
+    "huge entropy": (changed("trained_.entropy", HUGE), "entropy is 10+.* too large"),
+    "huge parameter": (parameter("gamma", HUGE), "parameters: "),
+    "huge degree": (changed(f"{KERNEL}.degree", 1001), "degree is 1001; it must be at most"),
+    "broken degree": (changed(f"{KERNEL}.degree", 2.5), "degree is 2.5"),
+    "fewer labels": (labels("<i8", [1], [0]), "class_noise has shape"),
+    "same class": (labels("<i8", [2], [0, 0]), "label twice"),
+    "long text": (labels("<U1", [2], ["aa", "b"]), "2 characters"),
+    "overflow": (labels("|i1", [2], [0, 999]), "OverflowError"),
+}
+
+CONTRADICTIONS = {
+    "votes": (changed("settings_.decision", "vote"), "predictor_ is a BayesPointPredictor for"),
+    "method": (changed("settings_.inference", "ep"), "draws_.resume is a PerceptronSums for 'ep'"),
+    "no resume": (changed("draws_.resume", None), "draws_.resume is a NoneType for 'perceptron'"),
+    "onion": (changed("settings_.inference", "onion"), "is 'onion' for BayesPointClassifier"),
+    "factor": (changed("draws_.factor", 1), "draws_.factor is 1"),
+    "no draws": (changed("draws_.coef", []), "draws of"),
+    "number of draws": (changed("draws_.n_draws", 9), "draws_.n_draws is 9; arrays have 8"),
+    "chains": (changed("draws_.n_chains", 3), "n_draws is 8, of 3 chains"),
+    "info": (changed("draws_.info", []), r"draws_.info is \[\]"),
+    "centres": (changed("draws_.centres", {"dict": {"kicks": 3}}), "centres.'kicks'. is 3, of"),
+    "drawn with": (changed("trained_.drawn_with", {"dict": {}}), "drawn_with is not what draws"),
+    "labels alone": (
+        moved("trained_.label", "trained_.row"),
+        "one of label_proba and label only|trained_.label",
+    ),
+    "machines": (labels("<i8", [3], [0, 1, 2]), "class_noise has shape|machines"),
+    "layout": (changed(f"{KERNEL}.layout", "dense"), "sparse, and its layout|center must be"),
+    "no layout": (changed(f"{KERNEL}.layout", None), "layout is None"),
+    "other kernel": (changed(f"{KERNEL}.name", "laplacian"), "layout is 'sparse' for 'laplacian'"),
+    "given kernel": (changed(f"{KERNEL}.name", "precomputed"), "but fitted 'precomputed'"),
+    "diagonal": (changed("predictor_.support.diagonal", 1.0), "for Gram matrices only"),
+    "no scale": (changed("predictor_.support.points.scale", None), "points.scale does not suit"),
+    "no norms": (changed("predictor_.support.points.squared_norm", None), "squared_norm does not"),
+    "features": (changed("n_features_in_", 4), "support_vectors_ has shape"),
+    "same array twice": (moved("support_", "predictor_.bayes_points"), "support_ is"),
+    "unused array": (moved("draws_.angle_errors", "draws_.mean_norms"), "belongs to nothing"),
+}
+
+
+@pytest.mark.parametrize(
+    "changes", [NAMES, NUMBERS, CONTRADICTIONS], ids=["names", "numbers", "contradictions"]
+)
+def test_changed_json_is_refused(changes, good, tmp_path):
+    for name, (change, reason) in changes.items():
+        refused(edited(good, tmp_path / "m.bpm", change), reason, name)
+
+
+def one_class(document, members):
+    """A model of one class throughout."""
+    changed("classes_", {"values": ["<i8", [1], [0]]})(document, members)
+    changed("settings_.class_noise", {"values": ["<f8", [1], [0.0]]})(document, members)
+    number = place(document, "predictor_", "log_weight")["array"]
+    replaced_array(members, document, number, np.zeros(1))
+
+
+def test_one_class_is_refused(good, tmp_path):
+    refused(edited(good, tmp_path / "m.bpm", one_class), "1 label")
+
+
+def votes():
+    return fitted(inference="ep")
+
+
+def shells():
+    return OnionClassifier(depth=1, n_draws=100, random_state=0).fit(*data())
+
+
+def gram():
+    X, y = data()
+    return fitted(X @ X.T, y, kernel="precomputed", inference="perceptron")
+
+
+UNSUITED = {
+    votes: [
+        (changed("settings_.decision", "calibrated"), "steepness is None for 'calibrated'"),
+        (changed("predictor_.steepness", 1.0), "steepness is 1.0 for 'vote'"),
+        (changed("settings_.inference", "billiard"), "is a GaussianPredictor for 'vote' by"),
+        (changed("settings_.decision", "span_vote"), "is a GaussianPredictor for 'span_vot"),
+        (changed("trained_.label", None), "one of label_proba and label only"),
+        (changed(f"{KERNEL}.center", None), "center must be there for dense points"),
+        (changed("draws_.coef", []), "decision 'vote' needs draws"),
+    ],
+    shells: [
+        (changed("settings_.inference", "ep"), "is 'ep' for OnionClassifier"),
+        (changed("shells_", {"tuple": [2, 0]}), "shells_ is .2, 0., none of the table"),
+        (changed("shells_", {"tuple": [0, 0, 0]}), "none of the table"),
+        (moved("table_.products", "table_.log_volume"), "of 2 shells, not 4|belongs to nothing"),
+    ],
+    gram: [
+        (changed("predictor_.support.columns", None), "for Gram matrices only"),
+        (changed("predictor_.support.diagonal", None), "for Gram matrices only"),
+        (parameter("kernel", "rbf"), "but fitted 'prec"),
+        (changed("n_features_in_", 61), "not its size"),
+    ],
+}
+
+
+@pytest.mark.parametrize("make", UNSUITED)
+def test_parts_that_do_not_suit_each_other_are_refused(make, tmp_path):
+    model_file.save(tmp_path / "good.bpm", make())
+    model_file.load(tmp_path / "good.bpm")
+    for change, reason in UNSUITED[make]:
+        refused(edited(tmp_path / "good.bpm", tmp_path / "m.bpm", change), reason, reason)
+
+
+WRONG_PARTS = [  # of a sparse matrix: 2 are its data, 3 indices, 4 starts of rows
+    (3, lambda a: np.where(np.arange(len(a)) == 7, 5, a).astype(a.dtype)),
+    (3, lambda a: np.where(np.arange(len(a)) == 7, -1, a).astype(a.dtype)),
+    (3, lambda a: a[::-1].copy()),
+    (3, lambda a: a.astype(np.int64)[:-1]),
+    (3, lambda a: a.astype(np.float64)),
+    (4, lambda a: a[::-1].copy()),
+    (4, lambda a: a + np.arange(len(a), dtype=a.dtype)),
+    (4, lambda a: a[:-1].copy()),
+    (2, lambda a: a[:-1].copy()),
+    (2, lambda a: a * np.nan),
+    (2, lambda a: a.astype(np.int64)),
+]
+
+
+def test_sparse_points_with_wrong_indices_are_refused(good, tmp_path):
+    for case, (part, change) in enumerate(WRONG_PARTS):
+
+        def change_part(document, members, part=part, change=change):
+            number = state(document)["support_vectors_"]["csr"][part]
+            replaced_array(members, document, number, change(array_of(members, number)))
+
+        path = edited(good, tmp_path / "m.bpm", change_part)
+        refused(path, "sparse matrix|support_vectors_|support", f"case {case}")
+
+
+@pytest.mark.parametrize("name", ["support_", "predictor_.used", "trained_.row"])
+def test_indices_out_of_range_are_refused(name, good, tmp_path):
+    for value in (-1, 60, 2**40):
+
+        def change(array, value=value):
+            array[3] = value
+            return array
+
+        path = changed_array(good, tmp_path / "m.bpm", name, change)
+        refused(path, f"{name} goes from", value)
+
+
+@pytest.mark.parametrize("name", ["support_", "predictor_.used", "trained_.row"])
+def test_indices_that_contradict_each_other_are_refused(name, good, tmp_path):
+    path = changed_array(good, tmp_path / "m.bpm", name, lambda array: array[::-1].copy())
+    refused(path, "support_ is not where trained_.row and predictor_.used say")
+
+
+@pytest.mark.parametrize("name", ["squared_norm", "scale", "length"])
+def test_support_points_have_one_precision(name, good, tmp_path):
+    name = f"predictor_.support.points.{name}"
+    path = changed_array(good, tmp_path / "m.bpm", name, lambda a: a.astype(np.float32))
+    refused(path, f"{name} has dtype float32, not that of points")
+
+
+@pytest.mark.parametrize("part", ["draws_.resume.sum_coef", "draws_.bayes_points", "draws_.used"])
+def test_shapes_that_do_not_agree_are_refused(part, good, tmp_path):
+    path = changed_array(good, tmp_path / "m.bpm", part, lambda array: array[:, :-1].copy())
+    refused(path, "has shape .* it must be")
+
+
+def test_an_unchanged_edit_loads(good, tmp_path):
+    """The control: what the edits above do beside their change is harmless."""
+    path = edited(good, tmp_path / "m.bpm", lambda _, __: None)
+    assert_same(model_file.load(path).classifier, model_file.load(good).classifier)

@@ -1,0 +1,109 @@
+"""The rule by which a number or statement counts as reproduced, and how items are run."""
+
+import json
+from dataclasses import replace
+
+import joblib
+import numpy as np
+import pytest
+
+from bayespoint.papers.reproduction import folder
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, Claim, Quantity, Run, overall
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_a_number_is_reproduced_within_two_standard_errors():
+    errors = {"published_error": 0.06, "measured_error": 0.08}  # 0.1 together
+    for measured, better, verdict in (
+        (1.0, "lower", "reproduced"),
+        (1.19, "lower", "reproduced"),
+        (1.21, "lower", "not reproduced"),
+        (0.79, "lower", "better"),
+        (1.21, "higher", "better"),
+        (0.79, "higher", "not reproduced"),
+        (0.79, None, "not reproduced"),
+        (1.21, None, "not reproduced"),
+        (NAN, "lower", "not reproduced"),
+    ):
+        row = Quantity("x", 1.0, measured, **errors, better=better)
+        assert row.verdict == verdict, row
+
+
+def test_a_tolerance_adds_to_chance():
+    row = Quantity("x", 1.0, 1.25, measured_error=0.1, tolerance=0.05 + 1e-9)
+    assert row.verdict == "reproduced"
+    assert replace(row, tolerance=0.04).verdict == "not reproduced"
+    assert "within 0.04" in replace(row, tolerance=0.04).cells()[1]
+
+
+def test_a_tolerance_may_have_one_side():
+    row = Quantity("x", 100.0, 102.0, measured_error=0.1, tolerance=(0.0, 2.5), better=None)
+    assert row.verdict == "reproduced"
+    assert replace(row, measured=98.0).verdict == "not reproduced"
+    assert replace(row, measured=99.9).verdict == "reproduced"  # chance has two
+    assert replace(row, measured=98.0, tolerance=(2.5, 0.0)).verdict == "reproduced"
+    assert replace(row, tolerance=(2.5, 0.0)).verdict == "not reproduced"
+    assert "within 0 below and 2.5 above" in row.cells()[1]
+
+
+def test_without_a_standard_error_nothing_is_reproduced():
+    for error in ("published_error", "measured_error"):
+        for value in (NAN, INF):
+            for measured in (0.5, 1.0, 1.5):
+                row = Quantity("x", 1.0, measured, **{error: value})
+                assert row.verdict == "not reproduced", row
+
+
+def test_without_errors_numbers_must_be_equal():
+    assert Quantity("x", 3, 3).verdict == "reproduced"
+    assert Quantity("x", 3, 4).verdict == "not reproduced"
+
+
+def test_an_item_is_as_good_as_its_worst_row():
+    good, better = Claim("a", True, ""), Quantity("b", 1, 0)
+    bad = Claim("c", False, "")
+    assert overall([good, good]) == "reproduced"
+    assert overall([good, better]) == "better"
+    assert overall([good, better, bad]) == "not reproduced"
+
+
+def test_what_holds_by_construction_does_not_count():
+    sure, bad = Claim("a", True, "", by_construction=True), Claim("b", False, "")
+    assert sure.verdict == BY_CONSTRUCTION
+    assert replace(sure, holds=False).verdict == "not reproduced"  # a mistake of ours
+    assert overall([sure, Claim("c", True, "")]) == "reproduced"
+    rows = [{"verdict": row.verdict} for row in (sure, sure, bad, Claim("c", True, ""))]
+    record = {"verdict": overall([sure, bad]), "rows": rows}
+    assert folder.share([record]) == (
+        "Reproduced: 0 of 1 items (0%); 1 of 2 numbers and statements (50%)."
+    )
+
+
+def test_errors_are_printed():
+    cells = Quantity("x", 25.4, 26.071, 0.4, 0.31).cells()
+    assert cells == ("x", "25.40 ± 0.40", "26.07 ± 0.31", "reproduced")
+
+
+def test_a_run_seeds_by_item_and_key():
+    one, other = Run("a"), Run("b")
+    draws = {tuple(r.rng(*key).random(3)) for r in (one, other) for key in ((), (1,), (2,))}
+    assert len(draws) == 6
+    assert np.array_equal(one.rng(1).random(3), Run("a").rng(1).random(3))
+    assert one.integer(1) != Run("a", seed=1).integer(1)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_map_keeps_the_order_and_tells_progress(n_jobs):
+    told = []
+    run = Run("a", n_jobs=n_jobs, on_progress=lambda *done: told.append(done))
+    with joblib.parallel_config("threading"):  # processes take seconds to start
+        assert run.map(lambda x, y: 2 * x + y, [(k, 1) for k in range(5)]) == [1, 3, 5, 7, 9]
+    assert told == [(k, 5) for k in range(1, 6)]
+
+
+def test_numbers_are_stored_as_strict_json():
+    data = {"a": np.array([1.0, np.nan]), "b": (np.int64(2), np.inf), 3: {"c": 0.123456789}}
+    plain = folder.plain(data)
+    assert plain == {"a": [1.0, None], "b": [2, None], "3": {"c": 0.1234568}}
+    json.dumps(plain, allow_nan=False)

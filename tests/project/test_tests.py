@@ -1,0 +1,59 @@
+"""Tests stay easy to change: they stand alone, look at behaviour, and are short."""
+
+import ast
+import re
+from collections import Counter
+
+import pytest
+from helpers.paths import TESTS
+
+FILES = sorted(TESTS.rglob("test_*.py"))
+MOST_LINES = 400
+
+
+def names_of(module):
+    """Names that a file imports, and attributes that it reads from other objects than self."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and not own(node.value):
+            yield node, node.attr
+
+
+def own(value):
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def private(name):
+    """Whether a name is private; some public ones of the standard library look so."""
+    public = ("_replace", "_asdict", "_fields", "_make", "_support", "_loops", "_exit", "_thread")
+    parts = [part for part in name.split(".") if part not in public]
+    return any(re.match(r"_[a-z]", part, re.IGNORECASE) for part in parts)
+
+
+def test_file_names_are_unique():
+    """They are modules of one name space."""
+    assert [name for name, n in Counter(path.name for path in FILES).items() if n > 1] == []
+
+
+@pytest.mark.parametrize("rule", ["imports", "private names", "lines"])
+def test_every_file_keeps_the_rules(rule):
+    found = []
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        names = list(names_of(ast.parse(text))) if rule != "lines" else []
+        where = path.relative_to(TESTS)
+        if rule == "imports":
+            found += [f"{where}: {name}" for _, name in names if re.match(r"test_", name)]
+        elif rule == "private names":
+            found += [f"{where}:{node.lineno}: {name}" for node, name in names if private(name)]
+        elif len(text.splitlines()) > MOST_LINES:
+            found += [f"{where}: {len(text.splitlines())} lines"]
+    assert found == []
+
+
+def test_private_names_are_seen():
+    module = ast.parse("from a._b import c\nx._y\nself._z\nx.__class__\nx._replace()")
+    assert [name for _, name in names_of(module) if private(name)] == ["a._b.c", "_y"]
