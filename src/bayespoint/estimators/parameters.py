@@ -21,6 +21,7 @@ from bayespoint.space.kernels import KERNELS, Kernel
 # Values of settings that are chosen from the training data: by the evidence, by labels held out.
 EVIDENCE = "evidence"
 HELD_OUT = "held-out"
+AUTO = "auto"  # the same, for the bias
 
 DECISIONS = ("bayes_point", "vote", "calibrated", "span_vote")
 
@@ -134,7 +135,7 @@ def by_evidence(value: Any) -> bool:
 
 def by_held_out(value: Any) -> bool:
     """Whether a setting is to be chosen by labels held out."""
-    return isinstance(value, str) and value == HELD_OUT
+    return isinstance(value, str) and value in (HELD_OUT, AUTO)
 
 
 def check_fits(value: float, name: str, dtype: Any) -> None:

@@ -60,12 +60,16 @@ SIMPLEX = {"gamma": 0.7, "softness": 1.0}
 HELD_OUT_STEPS = 24
 HELD_OUT_PRECISION = 0.05
 
+# Steps of the second look at more points, which favour narrower kernels and less softness.
+SECOND_STEPS = {"gamma": 0.7, "softness": -1.0}
+MOST_SECOND_STEPS = 3
+
+# Variances of the bias weight that are tried.
+BIASES = (0.0, 1.0, 10.0, 0.1)
+
 # Widths (in units of "scale") and softness that perceptrons are tried with, the plainest first.
 WIDTHS = (1.0, 2.0, 4.0, 0.5, 3.0, 8.0, 0.25)
 SOFTNESS = (0.1, 1.0, 10.0)
-
-# A log-loss within this factor is near the best.
-NEAR_LOSS = 1.6
 
 
 class Candidate(NamedTuple):
@@ -94,7 +98,7 @@ def choose_held_out(
     names: Sequence[str], *, scale: float, noise: float = 0.0, alone: Any = True,
     stop: Callable[[], bool] | None = None,
 ) -> Chosen:  # fmt: skip
-    """Maximise the probability of labels held out over some of "gamma" and "softness".
+    """Maximise the probability of labels held out over some of "gamma", "softness" and "bias".
 
     Parameters as for `choose`; ``noise`` is the share of wrong labels, ``alone`` as for
     `inference.ep.sites.held_out_scores`.
@@ -104,73 +108,105 @@ def choose_held_out(
     Chosen
         With the log-probability of the held-out labels in the place of the evidence.
     """
-    search = HeldOutLoss(kernel, X, label, weight, settings, names, scale, stop)
+    smooth = [name for name in names if name != "bias"]
+    search = HeldOutLoss(kernel, X, label, weight, settings, smooth, scale, stop)
     search.noise, search.alone = noise, alone
-    grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
-    starts = np.stack([values.ravel() for values in grid], axis=-1)
     try:
-        first = min(starts, key=search)
-        sides = np.diag([SIMPLEX[name] for name in names])
-        minimize(
-            search, first, method="Nelder-Mead",
-            options={
-                "initial_simplex": np.vstack([first, first + sides]), "maxfev": HELD_OUT_STEPS,
-                "xatol": HELD_OUT_PRECISION, "fatol": HELD_OUT_PRECISION,
-            },
-        )  # fmt: skip
+        if smooth:
+            _simplex(search, smooth)
+        if "bias" in names:
+            search.try_biases()
     except _TimeUpError:
         pass
-    return Chosen(search.settings(search.best), search.best_value, search.n_evaluations)
+    return search.chosen()
 
 
-def choose_by_errors(
-    trial: Callable[[Candidate], tuple[float, float]], settings: Candidate, names: Sequence[str],
-    *, scale: float, slack: float, stop: Callable[[], bool],
-) -> Candidate:  # fmt: skip
-    """Choose a width, then a softness, by labels left out.
+def _simplex(search: "HeldOutLoss", names: Sequence[str]) -> None:
+    grid = np.meshgrid(*(HELD_OUT_STARTS[name] for name in names), indexing="ij")
+    first = min(np.stack([values.ravel() for values in grid], axis=-1), key=search)
+    sides = np.diag([SIMPLEX[name] for name in names])
+    minimize(
+        search, first, method="Nelder-Mead",
+        options={
+            "initial_simplex": np.vstack([first, first + sides]), "maxfev": HELD_OUT_STEPS,
+            "xatol": HELD_OUT_PRECISION, "fatol": HELD_OUT_PRECISION,
+        },
+    )  # fmt: skip
+
+
+def look_again(
+    kernel: Kernel, X: Matrix, label: Array, weight: Array, settings: Candidate,
+    names: Sequence[str], *, scale: float, noise: float = 0.0, alone: Any = True,
+    stop: Callable[[], bool] | None = None,
+) -> Chosen:  # fmt: skip
+    """Go on from settings that fewer points chose, in single steps of one setting at a time.
+
+    Parameters and result as for `choose_held_out`.
+    """
+    smooth = [name for name in SECOND_STEPS if name in names]
+    search = HeldOutLoss(kernel, X, label, weight, settings, smooth, scale, stop)
+    search.noise, search.alone = noise, alone
+    point = search.point(settings)
+    try:
+        least = search(point)
+        for k, name in enumerate(smooth):
+            for side in (1.0, -1.0):
+                step = side * SECOND_STEPS[name] * np.eye(len(smooth))[k]
+                moved = False
+                for _ in range(MOST_SECOND_STEPS):
+                    loss = search(point + step)
+                    if not loss < least:
+                        break
+                    point, least, moved = point + step, loss, True
+                if moved:
+                    break
+    except _TimeUpError:
+        pass
+    return search.chosen()
+
+
+def choose_by_loss(
+    trial: Callable[[Candidate], float], settings: Candidate, names: Sequence[str], *,
+    scale: float, stop: Callable[[], bool],
+) -> list[Candidate]:  # fmt: skip
+    """Compare widths, then softness, then bias, by the log-loss of labels left out.
 
     Parameters
     ----------
     trial : callable
-        From `Candidate` to the share of held-out labels that are wrong, and to their log-loss.
+        From `Candidate` to the log-loss of held-out labels.
     settings : Candidate
     names : sequence of str
-        Of "gamma" and "softness", which to choose.
+        Of "gamma", "softness" and "bias", which to choose.
     scale : float
         Unit of gamma.
-    slack : float
-        Widths that make at most so many errors more than the best are as good, if their log-loss
-        is near the best of these: the narrowest of them is taken.
     stop : callable
         Says when time is up.
 
     Returns
     -------
-    Candidate
+    list of Candidate
+        The best one, and then the next narrower widths, which more points may favour.
     """
-    best, least = settings, (np.inf, np.inf)
+    best, least, narrower = settings, np.inf, []
     if "gamma" in names:
-        tried: list = []
+        tried: list[tuple[float, Candidate]] = []
         for width in WIDTHS:
             if stop() and tried:
                 break
             candidate = settings._replace(gamma=scale * width)
             tried.append((trial(candidate), candidate))
         least, best = min(tried, key=lambda pair: pair[0])
-        if slack:
-            good = [pair for pair in tried if pair[0][0] <= least[0] + slack]
-            most = NEAR_LOSS * min(loss for (_, loss), _ in good)
-            near = [pair for pair in good if pair[0][1] <= most]
-            least, best = max(near, key=lambda pair: pair[1].gamma)
-    if "softness" in names:
-        for value in SOFTNESS:
-            if np.isfinite(least[0]) and (stop() or value == best.softness):
+        narrower = sorted(c.gamma for _, c in tried if c.gamma > best.gamma)
+    for name, values in (("softness", SOFTNESS), ("bias", BIASES)):
+        for value in values if name in names else ():
+            if np.isfinite(least) and (stop() or value == getattr(best, name)):
                 continue
-            candidate = best._replace(softness=value)
+            candidate = best._replace(**{name: value})
             found = trial(candidate)
-            if found[0] < least[0]:
+            if found < least:
                 best, least = candidate, found
-    return best
+    return [best, *(best._replace(gamma=gamma) for gamma in narrower)]
 
 
 def choose(
@@ -222,7 +258,7 @@ def choose(
         )  # fmt: skip
     except _TimeUpError:
         pass
-    return Chosen(evidence.settings(evidence.best), evidence.best_value, evidence.n_evaluations)
+    return evidence.chosen()
 
 
 class _Search:
@@ -251,6 +287,15 @@ class _Search:
             chosen["label_noise"] = expit(values["label_noise"])
         numbers = {name: float(value) for name, value in chosen.items()}
         return self.fixed._replace(**numbers)
+
+    def point(self, settings: Candidate) -> Array:
+        """Logarithms of settings; the inverse of `settings`."""
+        values = settings._replace(gamma=settings.gamma / self.scale)
+        return np.log([getattr(values, name) for name in self.names])
+
+    def chosen(self) -> Chosen:
+        """Return the best settings so far."""
+        return Chosen(self.settings(self.best), self.best_value, self.n_evaluations)
 
     def _begin(self) -> None:
         if self.stop is not None and self.stop() and self.n_evaluations:

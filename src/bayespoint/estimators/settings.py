@@ -13,7 +13,7 @@ import numpy as np
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
-from bayespoint.estimators.calibration import link_points, out_of_fold
+from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import (
     Parameters,
@@ -24,17 +24,18 @@ from bayespoint.estimators.parameters import (
 )
 from bayespoint.estimators.selection import (
     EVIDENCE_POINTS,
+    SECOND_STEPS,
     Candidate,
     Chosen,
     choose,
-    choose_by_errors,
+    choose_by_loss,
     choose_held_out,
     evidence_points,
+    look_again,
 )
 from bayespoint.inference.draws import Plan
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
-from bayespoint.space.decisions import winners
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel, scale_gamma
 from bayespoint.space.links import fit_link, probabilities
@@ -48,9 +49,9 @@ CHOOSING_SHARE = 0.3
 FIRST_SOFTNESS = 0.1
 TRIED_DRAWS = 10
 
-# Share of errors, times the square root of the number of points, that tells widths apart: half a
-# standard error where one label in twenty is wrong.
-SLACK = 0.5 * np.sqrt(0.05 * 0.95)
+# Points of the second look at what fewer chose: of expectation propagation and of perceptrons.
+SECOND_LOOK = 2000
+SECOND_LOOK_DRAWN = 10_000
 
 # EP is chosen where its sweeps, those of the search for settings included, take at most so many
 # operations: some seconds.
@@ -184,10 +185,15 @@ def settle(
     method = METHODS.get(settings.inference)  # none for the onion, whose posterior is EP's
     if by_held_out_ and (method is None or method.from_posterior):
         noise = float(np.average(settings.class_noise, weights=data.class_share))
-        alone = ~contested(data.distinct)[chosen]
-        search = partial(choose_held_out, noise=noise, alone=alone)
+        alone = ~contested(data.distinct)
+        search = partial(choose_held_out, noise=noise, alone=alone[chosen])
         found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
         settings = _taken(settings, found.settings, by_held_out_)
+        if len(chosen) < data.inputs.shape[0] and set(by_held_out_) & set(SECOND_STEPS):
+            chosen = evidence_points(data.distinct.label, entropy, SECOND_LOOK)
+            search = partial(look_again, noise=noise, alone=alone[chosen])
+            found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
+            settings = _taken(settings, found.settings, by_held_out_)
     elif by_held_out_:
         trials = _Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
         settings = trials.best(scale, late)
@@ -267,56 +273,52 @@ def _taken(settings: Settings, found: Candidate, names: Sequence[str]) -> Settin
 
 
 class _Trials:
-    """Compares settings by the errors of the method itself on points left out."""
+    """Compares settings by what the method itself says of points left out."""
 
     def __init__(
         self, parameters: Parameters, data: TrainingData, settings: Settings, names: list[str],
         entropy: int, budget: Budget, threads: Threads,
     ) -> None:  # fmt: skip
-        self._parameters, self._data, self._settings, self._names = (
-            parameters,
-            data,
-            settings,
-            names,
-        )
+        self._parameters, self._data, self._settings = parameters, data, settings
+        self._names = names
         self._plan = Plan(TRIED_DRAWS, 0.0, entropy, budget, threads)
-        self._chosen = link_points(data.distinct.label, entropy)
-        self._inputs = data.inputs.take(self._chosen)
-        self._label = data.distinct.label[self._chosen]
-        self._weight = data.distinct.weight[self._chosen]
 
     def best(self, scale: float, late: Callable[[], bool]) -> Settings:
-        # More points, as the fit will have, favour narrower kernels: among widths that can hardly
-        # be told apart by so few, the narrowest.
-        few = len(self._chosen) < len(self._data.distinct.label)
-        found = choose_by_errors(
-            self._errors, _candidate(self._settings), self._names, scale=scale,
-            slack=SLACK / np.sqrt(len(self._chosen)) if few else 0.0, stop=late,
+        found = choose_by_loss(
+            partial(self._loss, most=LINK_POINTS), _candidate(self._settings), self._names,
+            scale=scale, stop=late,
         )  # fmt: skip
-        return _taken(self._settings, found, self._names)
+        chosen = found[0]
+        if len(found) > 1 and len(self._data.distinct.label) > LINK_POINTS and not late():
+            # More points favour narrower kernels: go on as long as they are better.
+            least = self._loss(chosen, SECOND_LOOK_DRAWN)
+            for candidate in found[1:]:
+                loss = np.inf if late() else self._loss(candidate, SECOND_LOOK_DRAWN)
+                if not loss < least:
+                    break
+                chosen, least = candidate, loss
+        return _taken(self._settings, chosen, self._names)
 
-    def _errors(self, candidate: Candidate) -> tuple[float, float]:
-        """Share of held-out labels that are wrong, and their log-loss."""
-        settings = _taken(self._settings, candidate, self._names)
-        kernel = self._inputs.fit_layout(
-            self._parameters.kernel_with(settings.gamma, settings.bias)
-        )
+    def _loss(self, candidate: Candidate, most: int) -> float:
+        """Log-loss of labels that were left out, of at most so many points."""
+        label, weight = self._data.distinct.label, self._data.distinct.weight
+        chosen = link_points(label, self._plan.entropy, most)
+        settings, inputs = _taken(self._settings, candidate, self._names), self._data.inputs
+        kernel = inputs.fit_layout(self._parameters.kernel_with(settings.gamma, settings.bias))
         problem = problem_of(
-            kernel, self._inputs, self._data.distinct, settings, self._data.classes.tolist(),
-            cache_bytes=self._parameters.cache_bytes, threads=self._plan.threads,
-            chosen=self._chosen,
+            kernel, inputs.take(chosen), self._data.distinct, settings,
+            self._data.classes.tolist(), cache_bytes=self._parameters.cache_bytes,
+            threads=self._plan.threads, chosen=chosen,
         )  # fmt: skip
         with self._plan.budget.silent():
             method = METHODS[settings.inference]
-            known, outputs = out_of_fold(method, problem, self._label, self._plan)
+            known, outputs = out_of_fold(method, problem, label[chosen], self._plan)
         if not len(known):  # no fold has a draw: as bad as can be
-            return 1.0, np.inf
-        truth, copies = self._label[known], self._weight[known]
-        scores = fit_link(outputs, truth, copies).scores(outputs)
-        right = probabilities(scores)[np.arange(len(truth)), truth]
-        right = np.maximum(right, np.finfo(float).tiny)
-        wrong = np.average(winners(scores) != truth, weights=copies)
-        return float(wrong), float(-np.average(np.log(right), weights=copies))
+            return np.inf
+        truth, copies = label[chosen][known], weight[chosen][known]
+        proba = probabilities(fit_link(outputs, truth, copies).scores(outputs))
+        right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
+        return float(-np.average(np.log(right), weights=copies))
 
 
 def problem_of(

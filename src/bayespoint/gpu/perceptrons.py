@@ -14,6 +14,7 @@ from bayespoint.gpu.loops.perceptron_torch import (
     VISITS,
     WANTED,
 )
+from bayespoint.space.left_out import Before
 
 # Additions between two returns to Python, some 50 ms of a block: Ctrl-C and max_time act at once.
 UPDATE_WORK = 2e8
@@ -102,17 +103,22 @@ class DeviceWave:
         self._read()
         self._verify(np.flatnonzero(self._wanted < 0))
 
-    def unit_outputs(self, points):
-        """Outputs of the unit classifiers of each order at some points, (n_machines, n_points)."""
+    def before(self, left_out):
+        """Outputs of the unit classifiers of all orders, which leave points out, with the last."""
         n_machines = len(self.targets)
-        runs = np.arange(len(self)).reshape(-1, n_machines)
-        self.violated(runs.ravel())  # verified, so that lengths are known
-        found = []
-        for of_order, chosen in zip(runs, points, strict=True):
-            at = torch.from_numpy(np.asarray(chosen)).to(self.rows.device)
-            outputs = self._outputs[torch.from_numpy(of_order).to(at.device)[:, None], at]
-            found.append(outputs.double().cpu().numpy() / np.sqrt(self._squared[of_order])[:, None])
-        return found
+        self.violated(np.arange(len(self)))  # verified, so that lengths are known
+        away = torch.from_numpy(left_out).to(self.rows.device)
+        length = torch.from_numpy(np.sqrt(self._squared)).to(self.rows.device)
+        sums = torch.zeros((2, n_machines, left_out.shape[1]), device=away.device).double()
+        for order, unseen in enumerate(away):
+            runs = slice(order * n_machines, (order + 1) * n_machines)
+            softened = self._ridge * self._targets * self._counts[runs]
+            outputs = (self._outputs[runs].double() - softened) / length[runs, None]
+            sums[1] += outputs * unseen
+            sums[0] += outputs * ~unseen
+        n_unseen = left_out.sum(axis=0)
+        counts = len(left_out) - n_unseen, n_unseen
+        return [None] * (len(left_out) - 1) + [Before(*sums.cpu().numpy(), *counts)]
 
     def advance(self, active, max_visits, threads):  # noqa: ARG002
         """Advance some of the runs for some 50 ms, or until they want rows."""

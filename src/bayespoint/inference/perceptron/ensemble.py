@@ -9,7 +9,10 @@ import scipy.sparse as sp
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.draws import Draws
+from bayespoint.space.left_out import Before
 from bayespoint.space.posterior import Posterior
+
+TINY = np.finfo(float).tiny  # keeps quotients finite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,8 +24,7 @@ class PerceptronSums:
     numbers: Array  # (n_draws,), of the draws
     violated: Array  # (n_draws, n_machines), visited points left on the wrong side
     finished: Array  # (n_draws,), bool: whether a draw was not cut short
-    sum_left_out: Array  # (n_machines, n_points), outputs of draws that had not seen a point
-    n_left_out: Array  # (n_points,), how many these are
+    before: Before | None  # outputs of draws that had not yet seen all points
 
 
 class Ensemble:
@@ -38,20 +40,23 @@ class Ensemble:
         From coefficients to outputs, where draws come without their outputs.
     held : Draws, optional
         To add to.
+    ridge : ndarray of shape (n_points,), optional
+        What softness adds to the diagonal.
     """
 
     def __init__(
         self, n_machines: int, n_points: int, *,
         outputs_of: Callable[[Array], Array] | None = None, held: Draws | None = None,
+        ridge: Any = 0.0,
     ) -> None:  # fmt: skip
         self.sum_coef = np.zeros((n_machines, n_points))
         self._sum_output: Array | None = np.zeros((n_machines, n_points))
         self._outputs_of: Any = outputs_of
+        self._ridge = ridge
         self.numbers = np.empty(0, dtype=np.int64)
         self.violated = np.empty((0, n_machines), dtype=np.int64)
         self.finished = np.empty(0, dtype=bool)
-        self.sum_left_out = np.zeros((n_machines, n_points))
-        self.n_left_out = np.zeros(n_points, dtype=np.int64)
+        self.before: Before | None = None
         self._parts: list[list] = [[] for _ in range(n_machines)]
         self._held: list[Matrix] = [sp.csr_matrix((0, n_points)) for _ in range(n_machines)]
         if held is not None:
@@ -59,8 +64,7 @@ class Ensemble:
             self.sum_coef, self._sum_output = sums.sum_coef.copy(), sums.sum_output.copy()
             self.numbers, self.violated = sums.numbers, sums.violated
             self.finished, self._held = sums.finished, list(held.coef)
-            self.sum_left_out = sums.sum_left_out.copy()
-            self.n_left_out = sums.n_left_out.copy()
+            self.before = sums.before
 
     def add(self, draw: Any) -> None:
         """Add one `Draw`."""
@@ -71,10 +75,8 @@ class Ensemble:
             self._sum_output = None
         else:
             self._sum_output += draw.outputs
-        if draw.left_out is not None:
-            points, outputs = draw.left_out
-            self.sum_left_out[:, points] += outputs
-            self.n_left_out[points] += 1
+        if draw.before is not None:
+            self.before = draw.before if self.before is None else self.before + draw.before
         self.numbers = np.append(self.numbers, draw.number)
         self.violated = np.vstack([self.violated, draw.violated])
         self.finished = np.append(self.finished, draw.finished)
@@ -87,21 +89,30 @@ class Ensemble:
             finished=bool(np.all(self.finished)),
             resume=PerceptronSums(
                 self.sum_coef.copy(), self.sum_output.copy(), self.numbers, self.violated,
-                self.finished, self.sum_left_out.copy(), self.n_left_out.copy(),
+                self.finished, self.before,
             ),
             left_out=self.left_out(),
         )  # fmt: skip
 
     def left_out(self) -> Array | None:
-        """Outputs of the Bayes points at points before they had seen them, NaN where unknown.
+        """Outputs of the Bayes points at points that they had not seen, NaN where unknown.
 
-        Means over few draws have the length of the mean over all.
+        Draws moved on after that: at points that they had seen before, outputs then and now tell
+        how outputs did, by a line for each machine.
         """
-        if not np.any(self.n_left_out):
+        if self.before is None:
             return None
-        with np.errstate(invalid="ignore"):
-            mean = self.sum_left_out / self.n_left_out
-        return mean / self.mean_norms()[:, None]
+        seen, unseen, n_seen, n_unseen = self.before
+        now = (self.sum_output - self._ridge * self.sum_coef) / self.n_draws
+        known = n_seen > 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            outputs = unseen / n_unseen
+            then = seen[:, known] / n_seen[known]
+        now, middle = now[:, known], then.mean(axis=1, keepdims=True)
+        away = then - middle
+        slope = np.sum(away * now, axis=1) / np.maximum(np.sum(away**2, axis=1), TINY)
+        moved = now.mean(axis=1, keepdims=True) + slope[:, None] * (outputs - middle)
+        return moved / self.mean_norms()[:, None]
 
     @property
     def sum_output(self) -> Array:

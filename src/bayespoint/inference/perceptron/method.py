@@ -8,10 +8,10 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.inference.draws import HELD_OUT_DRAWS, Draws, Method, Plan
 from bayespoint.inference.engines import engines_of
+from bayespoint.inference.perceptron.draw import Draw
 from bayespoint.inference.perceptron.ensemble import Ensemble, PerceptronSums
 from bayespoint.inference.perceptron.runs import (
     MAX_PASSES,
-    Draw,
     conflict_check,
     perceptron_draws,
     permutations,
@@ -29,7 +29,9 @@ def draw_perceptrons(
 
     ``on_draw`` is called with each new one.
     """
-    ensemble = Ensemble(*problem.targets.shape, outputs_of=problem.outputs, held=held)
+    ensemble = Ensemble(
+        *problem.targets.shape, outputs_of=problem.outputs, held=held, ridge=problem.ridge
+    )
     orders = permutations(len(problem.rows), plan.entropy)
     enough = np.all(ensemble.angle_errors() <= plan.tol)
     missing = 0 if enough else max(0, plan.n_draws - ensemble.n_draws)

@@ -13,7 +13,7 @@ together.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +23,7 @@ from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.inference.engines import engines_of
+from bayespoint.inference.perceptron.draw import Draw
 from bayespoint.space.kernels import BLOCK_ROWS
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import EmptyVersionSpaceError, VersionSpace
@@ -49,19 +50,6 @@ MIN_STEPS = 2
 
 class ZeroLengthError(ValueError):
     """A sum of points that has no direction."""
-
-
-class Draw(NamedTuple):
-    """One classifier for each machine, all from one order of the points."""
-
-    number: int
-    coef: list  # (indices, values) for each machine: unit vectors in the softened metric
-    outputs: Array | None  # (n_machines, n_points), of the unit vectors; None on a GPU
-    mistakes: Array  # (n_machines,)
-    violated: Array  # (n_machines,): visited points left on the wrong side
-    finished: bool = True  # whether every run converged or was given up, rather than cut short
-    more: bool = False  # whether others are there already, drawn together with this one
-    left_out: Any = None  # points that were added last, and outputs at them before, or None
 
 
 def perceptron_draws(
@@ -95,7 +83,7 @@ def perceptron_draws(
     folds : ndarray of int, shape (n_points,), optional
         Numbers from 0 on, equally many of each but for one. Each draw then first visits all points
         but those of one fold, in turn, and goes on with all of them once it has no mistake there;
-        its outputs at the fold in between are in `Draw.left_out`.
+        its outputs in between are in `Draw.before`.
     """
     n_machines, n_points = targets.shape
     engines = engines_of(rows)
@@ -120,13 +108,14 @@ def perceptron_draws(
         orders = _orders(order_of_draw, part, n_points, engines.many_at_once)
         phases = [orders] if folds is None else [_without_fold(orders, part, folds), orders]
         wave = engines.wave(rows, targets, ridge, slack, phases[0])
-        left_out: list[Any] = [None] * len(part)
+        before: list[Any] = [None] * len(part)
         run = partial(_run, wave, budget, threads or rows.threads, max_passes, check)
         try:
             run(n_phases * start, n_phases * len(numbers), n_phases)
             if folds is not None:
                 if not budget.spent():
-                    left_out = _at_folds(wave, part, folds)
+                    wave.settle()
+                    before = wave.before(_left_out(part, folds))
                 wave.visit(orders)
                 run(n_phases * start + len(part), n_phases * len(numbers), n_phases)
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
@@ -143,7 +132,7 @@ def perceptron_draws(
         for k in keep:
             more = bool(engines.many_at_once and k != keep[-1])
             draw = _draw(wave, targets, int(k), part[k], bool(finished[k]), more)
-            yield draw._replace(left_out=left_out[k])
+            yield draw._replace(before=before[k])
             n_yielded += 1
         if budget.spent():
             break
@@ -175,11 +164,9 @@ def _without_fold(orders: list[Array], numbers: range, folds: Array) -> list[Arr
     return [part[:length] for part in parts]
 
 
-def _at_folds(wave: Any, numbers: range, folds: Array) -> list[tuple[Array, Array]]:
-    """Points that each draw has left out, and outputs of its unit classifiers there."""
-    wave.settle()
-    points = [np.flatnonzero(folds == fold_of_draw(number, folds)) for number in numbers]
-    return list(zip(points, wave.unit_outputs(points), strict=True))
+def _left_out(numbers: range, folds: Array) -> Array:
+    """Which points each draw leaves out at first, (n_draws, n_points)."""
+    return np.array([folds == fold_of_draw(number, folds) for number in numbers])
 
 
 def _run(

@@ -7,6 +7,7 @@ import numpy as np
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.space.kernels import aligned_empty
+from bayespoint.space.left_out import Before
 from bayespoint.space.rows import HostRows
 
 # Runs that are in flight together: enough for wide products, few enough that an interrupted fit
@@ -116,13 +117,20 @@ class Wave:
         self._runs.cursors[:, MISTAKES] = mistakes
         self._runs.cursors[:, WANTED] = PAUSED
 
-    def unit_outputs(self, points: list[Array]) -> list[Array]:
-        """Outputs of the unit classifiers of each order at some points, (n_machines, n_points)."""
-        n_machines, found = len(self.targets), []
-        for order, chosen in enumerate(points):
+    def before(self, left_out: Array) -> list[Before]:
+        """Outputs of the unit classifiers of each order, which leaves some points out."""
+        n_machines, ridge, found = len(self.targets), self._runs.ridge, []
+        for order, unseen in enumerate(left_out):
             runs = range(order * n_machines, (order + 1) * n_machines)
             _, outputs, squared = self.classifiers(runs)
-            found.append(outputs[:, chosen] / np.sqrt(squared)[:, None])
+            outputs -= ridge * self.targets * self._runs.counts[runs.start : runs.stop]
+            outputs /= np.sqrt(squared)[:, None]
+            found.append(
+                Before(
+                    np.where(unseen, 0.0, outputs), np.where(unseen, outputs, 0.0),
+                    (~unseen).astype(np.int64), unseen.astype(np.int64),
+                )
+            )  # fmt: skip
         return found
 
     def settle(self) -> None:

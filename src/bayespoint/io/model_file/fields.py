@@ -136,7 +136,7 @@ FIELDS: dict[type, dict[str, Any]] = {
     PerceptronSums: {
         "sum_coef": Array("mp"), "sum_output": Array("mp"), "numbers": Array("d", "iu"),
         "violated": Array("dm", "iu"), "finished": Array("d", "b"),
-        "sum_left_out": Array("mp"), "n_left_out": Array("p", "iu"),
+        "before": Plain((type(None),), needed=False),
     },
     BallPaths: {"path": Array("bp"), "kicks": Array("bp"), "last": Array("bp")},
     HeldSites: {"sites": Array("m2p", finite=False)},
