@@ -1,10 +1,13 @@
 """What all tests share: Ctrl-C, the clock, compiled loops, and ``--skipped-before``."""
 
+import atexit
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -36,7 +39,16 @@ def clock(monkeypatch):
     return fake
 
 
-# ------------------------------------------------------- loops are compiled once, not by each worker
+# ------------------------------------------------ loops are compiled once, not by each worker
+
+
+def keep_bytecode():
+    """Let workers and other children share bytecode, in a folder of this run, if none is kept."""
+    if not os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        return
+    folder = tempfile.mkdtemp(prefix="bytecode-")
+    os.environ["PYTHONPYCACHEPREFIX"] = folder
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 def compile_loops():
@@ -92,6 +104,7 @@ def pytest_configure(config):
     if cache is not None:
         config.pluginmanager.register(Skipped(cache))
     if config.getoption("numprocesses", None):
+        keep_bytecode()
         compile_loops()
 
 

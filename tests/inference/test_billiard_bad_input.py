@@ -1,6 +1,7 @@
 """Odd input of the billiard: one precise error, or a right answer."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,10 +13,15 @@ from bayespoint.inference import sample_billiard
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 SPACE = make_space(m=6)
-START = sample_billiard(SPACE, 4, n_chains=4, random_state=0).coef
 
 # Nothing here may take longer; what would hang comes back with its starts, and a warning.
 MAX_TIME = 20
+
+
+@cache
+def starts():
+    """Four vectors inside `SPACE`."""
+    return sample_billiard(SPACE, 4, n_chains=4, random_state=0).coef
 
 
 def sample(space, n_draws=40, **settings):
@@ -40,7 +46,7 @@ def assert_inside(posterior, space, rtol=1e-9):
 
 @pytest.mark.parametrize(("chains", "found"), [([2], r"\[2\]"), ([0, 3], r"\[0, 3\]")])
 def test_a_start_outside_of_version_space_is_named(chains, found):
-    start = START.copy()
+    start = starts().copy()
     start[chains] *= -1
     with pytest.raises(ValueError, match=rf"start must lie inside version space; chains {found}"):
         sample(SPACE, start=start)

@@ -4,22 +4,7 @@ import pytest
 from helpers.pages import BLOCK, assert_alike
 from helpers.paths import ROOT
 
-README = ROOT / "README.md"
-PAGES = sorted((ROOT / "docs").glob("**/*.md"))
-
-
-def run_blocks(page, capsys):
-    pytest.importorskip("matplotlib").use("Agg")
-    names = {}
-    for code, shown in BLOCK.findall(page.read_text(encoding="utf-8")):
-        exec(compile(code, str(page), "exec"), names)
-        printed = capsys.readouterr().out
-        if shown:
-            assert_alike(printed, shown)
-
-
-def test_blocks_of_the_readme_run(capsys):
-    run_blocks(README, capsys)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 @pytest.mark.docs
@@ -29,7 +14,13 @@ def test_blocks_of_the_readme_run(capsys):
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_blocks_of_a_page_run_in_order(page, capsys):
-    run_blocks(page, capsys)
+    pytest.importorskip("matplotlib").use("Agg")
+    names = {}
+    for code, shown in BLOCK.findall(page.read_text(encoding="utf-8")):
+        exec(compile(code, str(page), "exec"), names)
+        printed = capsys.readouterr().out
+        if shown:
+            assert_alike(printed, shown)
 
 
 def test_a_wrong_number_is_noticed():

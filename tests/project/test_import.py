@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 import bayespoint
 
 PACKAGE = Path(bayespoint.__file__).parent
@@ -55,6 +57,7 @@ def test_public_names_exist():
         assert name in bayespoint.__all__
 
 
+@pytest.mark.slow
 def test_an_install_that_cannot_be_written_still_fits(tmp_path):
     """Permissions do not bind root, so files stand where Numba would make its folders."""
     source = tmp_path / "install"

@@ -4,7 +4,6 @@ import ast
 import re
 from collections import Counter
 
-import pytest
 from helpers.paths import TESTS
 
 FILES = sorted(TESTS.rglob("test_*.py"))
@@ -38,19 +37,17 @@ def test_file_names_are_unique():
     assert [name for name, n in Counter(path.name for path in FILES).items() if n > 1] == []
 
 
-@pytest.mark.parametrize("rule", ["imports", "private names", "lines"])
-def test_every_file_keeps_the_rules(rule):
+def test_every_file_keeps_the_rules():
     found = []
     for path in FILES:
-        text = path.read_text(encoding="utf-8")
-        names = list(names_of(ast.parse(text))) if rule != "lines" else []
-        where = path.relative_to(TESTS)
-        if rule == "imports":
-            found += [f"{where}: {name}" for _, name in names if re.match(r"test_", name)]
-        elif rule == "private names":
-            found += [f"{where}:{node.lineno}: {name}" for node, name in names if private(name)]
-        elif len(text.splitlines()) > MOST_LINES:
-            found += [f"{where}: {len(text.splitlines())} lines"]
+        text, where = path.read_text(encoding="utf-8"), path.relative_to(TESTS)
+        for node, name in names_of(ast.parse(text)):
+            if name.startswith("test_"):
+                found.append(f"{where}:{node.lineno} imports {name}")
+            elif private(name):
+                found.append(f"{where}:{node.lineno} reads {name}")
+        if len(text.splitlines()) > MOST_LINES:
+            found.append(f"{where} has {len(text.splitlines())} lines")
     assert found == []
 
 

@@ -1,6 +1,5 @@
 """The outer loop of all balls: steps until the draws are made, and what is collected from them."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -147,14 +146,14 @@ class _Pace:
         numbers = len(balls) * 2 * (balls.P.shape[1] + balls.table.factor.rank)
         self._most = max(1, min(STEP_NUMBERS // numbers, MAX_FLIGHTS))
         self._budget = budget
-        self._begun = time.perf_counter()
+        self._begun = budget.elapsed()
         self.flown = 0
 
     def next(self, left: int) -> int:
         """Return the number of flights of the next step, of those that are left."""
         most = self._most
         if self._budget.max_time is not None:
-            seconds = max(time.perf_counter() - self._begun, 1e-9)
+            seconds = max(self._budget.elapsed() - self._begun, 1e-9)
             most = min(most, int(STEP_SHARE * self._budget.max_time * self.flown / seconds))
         return max(1, min(left, most))
 
