@@ -68,7 +68,9 @@ def test_bad_training_data(tmp_path):
         train = ["train", path, "--target", "y", "--model", tmp_path / "x.bpm"]
         assert "\x1b" not in fails(1, *train, words=words)
     path.write_text("x,y\n1,a\n2,b\n3,a\n", encoding="utf-8")
-    fails(1, *train, "--coverage", 0.9, words="need 5 of each class")
+    for method in (["billiard"], ["perceptron", "--n-draws", 9]):  # by folds
+        words = ["class 'a' has 2 rows", "need 5 of each class here"]
+        fails(1, *train, "--coverage", 0.9, "--inference", *method, words=words)
     assert not (tmp_path / "x.bpm").exists()
 
 

@@ -4,6 +4,7 @@ import io
 import sys
 from contextlib import contextmanager, redirect_stderr
 
+import numpy as np
 from helpers.cli import FAST, run, write
 from helpers.stops import can_press, press_ctrl_c
 
@@ -46,12 +47,15 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
 
 @can_press
 def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, clock):
-    train = ["train", iris.data, "--target", "species", "--model", tmp_path / "m.bpm", *FAST]
-    done = interrupted(clock, 2, *train)
+    rng, model = np.random.default_rng(0), tmp_path / "m.bpm"
+    noise = [[*rng.normal(size=2), "ab"[rng.integers(2)]] for _ in range(600)]  # learned slowly
+    data = write(tmp_path / "d.csv", ["x", "z", "y"], noise)
+    done = interrupted(clock, 2, "train", data, "--target", "y", "--model", model, *FAST)
     assert done.stderr == "stopped before one draw was complete; no model was written\n"
+    train = ["train", iris.data, "--target", "species", "--model", model, *FAST]
     done = interrupted(clock, 2, *train, "--coverage", 0.9)
     assert done.stderr == "stopped; no model was written\n"
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [data]
 
 
 @can_press

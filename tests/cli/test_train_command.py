@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -104,6 +105,49 @@ def test_a_risk_is_bounded_or_said_to_be_out_of_reach(tmp_path, clock):
     found = json.loads(well(*base, 0.5, "--json").stdout)
     assert 0 < found["trained"]["risk_bound"] <= 0.5
     assert "risk_bound" in well("info", tmp_path / "m.bpm").output
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        (["perceptron", "--n-draws", 20], [600]),
+        (["ep", "--n-draws", 4, "--label-noise", 0.1], [600]),
+        (["auto", "--n-draws", 20], [600]),
+        (["perceptron", "--n-draws", 9], [100] * 6),
+        (["billiard", "--n-draws", 4], [100] * 6),
+    ],
+)  # fmt: skip
+def test_a_threshold_takes_folds_only_where_one_fit_does_not_tell(
+    options, limits, iris, tmp_path, monkeypatch
+):
+    """All fits together may take the time given."""
+    found, fit = [], BayesPointClassifier.fit
+
+    @wraps(fit)
+    def noted(self, *arguments, **others):
+        found.append(self.max_time)
+        return fit(self, *arguments, **others)
+
+    monkeypatch.setattr(BayesPointClassifier, "fit", noted)
+    said = well("train", iris.data, "--target", "species", "--drop", "id", "--model",
+                tmp_path / "m.bpm", "--n-jobs", 1, "--max-time", 600, "--coverage", 0.8,
+                "--inference", *options).output  # fmt: skip
+    assert found == limits
+    assert "of held-out rows" in said
+    clf = load(tmp_path / "m.bpm").classifier
+    assert clf.cv == "auto"
+    assert clf.confidence_ in ("probability", "gap")
+    assert clf.coverage_ == pytest.approx(0.8, abs=0.05)
+
+
+def test_classes_of_few_rows_may_reject_where_no_folds_are_needed(tmp_path):
+    rows = [[x, "ab"[int(x > 0.8)]] for x in np.linspace(-1, 1, 30)]
+    rows = [row for row in rows if row[1] == "a"] + rows[-3:]
+    data = write(tmp_path / "d.csv", ["x", "y"], rows)
+    train = ["train", data, "--target", "y", "--model", tmp_path / "m.bpm", "--coverage", 0.9]
+    well(*train, "--n-jobs", 1, "--quiet")
+    assert isinstance(load(tmp_path / "m.bpm").classifier, RejectingClassifier)
+    fails(1, *train, *FAST, words=["class 'b' has 3 rows", "need 5 of each class here"])
 
 
 def test_notes_on_identifiers_and_single_rows(tmp_path):

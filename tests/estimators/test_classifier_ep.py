@@ -63,7 +63,7 @@ def test_probabilities_and_evidence_by_hand(n_classes, settings):
     noise = settings.get("label_noise", 0.0)
     if noise:  # with negative sites
         y = with_wrong_labels(y, n_classes, [5, 9])
-    clf = classifier(**settings).fit(X, y)
+    clf = classifier(decision="vote", **settings).fit(X, y)
     posts = posteriors(clf, X, y, noise)
     assert np.any([p.reducer()[1] < 0 for p in posts]) == (noise > 0)
     assert clf.log_evidence_ == pytest.approx(sum(p.log_evidence for p in posts), abs=SAME)
@@ -138,12 +138,17 @@ def test_queries(strategy, decision):
 # ---------------------------------------------------------------------- what it approximates
 
 
-def test_auto_is_a_vote_in_closed_form():
-    """Not that of the draws: as many as one likes change nothing."""
+@pytest.mark.parametrize("decision", ["vote", "calibrated"])
+def test_votes_are_in_closed_form(decision):
+    """Not those of the draws: as many as one likes change nothing."""
     X, y, new, _ = flowers(3)
-    clf = classifier(n_draws=200, softness=0.3)
+    clf = classifier(n_draws=200, softness=0.3, decision=decision)
     p = clf.fit(X, y).predict_proba(new)
-    for settings in ({"decision": "vote", "n_draws": 50}, {"random_state": 7}):
+    if decision == "calibrated":  # which "auto" is
+        auto = clone(clf).set_params(decision="auto").fit(X, y)
+        assert auto.decision_ == "calibrated"
+        assert_array_equal(auto.predict_proba(new), p)
+    for settings in ({"n_draws": 50}, {"random_state": 7}):
         other = clone(clf).set_params(**settings).fit(X, y)
         assert_array_equal(other.predict_proba(new), p)
     spans = clone(clf).set_params(decision="span_vote", n_draws=50).fit(X, y)
@@ -159,7 +164,7 @@ def test_auto_is_a_vote_in_closed_form():
 )  # fmt: skip
 def test_it_agrees_with_the_billiard(label_noise):
     X, y, new, _ = flowers(2, step=6)
-    settings = {"label_noise": label_noise, "gamma": 0.5, "softness": 0.3}
+    settings = {"label_noise": label_noise, "gamma": 0.5, "softness": 0.3, "decision": "vote"}
     flown = classifier(**settings, inference="billiard", n_draws=2000, tol=0).fit(X, y)
     clf = classifier(**settings).fit(X, y)
     p, q = (one.predict_proba(new)[:, 1] for one in (flown, clf))
@@ -217,7 +222,7 @@ def test_weights_are_copies_for_evidence_and_labels(label_noise):
 def test_parts_of_copies_count_for_less(share, softness):
     """Weights below one: between no label and one."""
     X, y, new, _ = flowers(2)
-    one, part = (classifier(softness=softness).fit(X, y, w) for w in (1.0, share))
+    one, part = (classifier(softness=softness, decision="vote").fit(X, y, w) for w in (1.0, share))
     for clf in (one, part):
         assert np.all(np.isfinite(clf.predict_proba(new)))
         assert clf.log_evidence_ < 0

@@ -36,11 +36,11 @@ def everywhere(X):
 
 
 def largest_change(clf, small, X):
-    return np.max(np.abs(clf.decision_function(X) - small.decision_function(X)))
+    return np.max(np.abs(clf.cosines(X) - small.cosines(X)))
 
 
 @pytest.mark.parametrize("tol", [0.1, 0.01, 1e-3])
-def test_decisions_change_by_at_most_the_tolerance(digits, fitted, tol):
+def test_cosines_change_by_at_most_the_tolerance(digits, fitted, tol):
     small = fitted.compress(tol)
     assert isinstance(small, BayesPointClassifier)
     assert len(small.support_) < len(fitted.support_) or tol < 0.01
@@ -84,10 +84,10 @@ def test_every_kernel_and_layout(kernel, normalize, layout):
     clf = BayesPointClassifier(
         kernel, normalize_kernel=normalize, class_weight="balanced", **SETTINGS
     ).fit(layout(X[::2]), y[::2])
-    small = clf.compress(0.1)
+    small = clf.compress(0.15)
     new = everywhere(X[1::2])
     assert len(small.support_) < len(clf.support_)
-    assert largest_change(clf, small, new) <= 0.1
+    assert largest_change(clf, small, new) <= 0.15
     assert np.all(np.isfinite(small.predict_proba(new)))
 
 

@@ -27,7 +27,7 @@ from helpers.classifiers import (
     with_noise,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import expit, log_ndtr, logit, ndtri_exp
+from scipy.special import expit, logit, softmax
 from sklearn.base import clone
 
 from bayespoint.inference.methods import METHODS
@@ -153,18 +153,15 @@ def test_predict_is_the_argmax_of_both_and_class_weights_multiply(inference, n_c
 def test_the_bayes_point_decides_through_an_increasing_link(inference, n_classes):
     _, _, new, _ = data(n_classes)
     clf = fitted(inference, n_classes, "bayes_point")
-    f, p = clf.decision_function(new), clf.predict_proba(new)
-    assert_array_equal(f, clf.cosines(new))
-    if n_classes == 2:  # probit, one half at zero
-        log_p = np.log(p)
-        scaled = np.where(f > 0, -ndtri_exp(log_p[:, 0]), ndtri_exp(log_p[:, 1]))
-        slope = scaled @ f / (f @ f)
-        assert_allclose(log_p[:, 1], log_ndtr(slope * f), atol=1e-6)
-    else:  # softmax
-        steps, odds = (f[:, 1:] - f[:, :1]).ravel(), np.log(p[:, 1:] / p[:, :1]).ravel()
-        slope = odds @ steps / (steps @ steps)
-        assert_allclose(odds, slope * steps, atol=1e-6)
-    assert slope > 1  # held-out outputs of iris do say something
+    f, scores, p = (ask(new) for ask in (clf.cosines, clf.decision_function, clf.predict_proba))
+    link = clf.predictor_.link
+    by_hand = columns(f) @ link.weights.T + link.offset
+    assert_allclose(columns(scores), by_hand, rtol=1e-9, atol=1e-12)
+    by_scores = expit(scores) if n_classes == 2 else softmax(scores, axis=1)
+    assert_allclose(p[:, 1] if n_classes == 2 else p, by_scores, atol=1e-9)
+    # Held-out outputs of iris do say something: each class gains most by its own output.
+    assert np.all(link.weights.diagonal() > 1)
+    assert_array_equal(link.weights.argmax(axis=1), np.arange(len(link.weights)))
 
 
 @pytest.mark.parametrize("inference", DRAWN)

@@ -1,4 +1,4 @@
-"""What "auto" takes for which data, and how perceptrons choose a width by their errors."""
+"""What "auto" takes for which data, and how perceptrons choose settings by labels left out."""
 
 from functools import partial
 
@@ -8,10 +8,10 @@ from helpers.clouds import assert_usable, clouds, propagation
 from helpers.refusals import assert_refused
 
 from bayespoint import BayesPointClassifier
-from bayespoint.estimators import calibration, selection
+from bayespoint.estimators import selection
 from bayespoint.estimators import settings as settling
 from bayespoint.estimators.data import TrainingData
-from bayespoint.estimators.selection import Candidate, choose_by_errors
+from bayespoint.estimators.selection import Candidate, choose_by_loss
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import scale_gamma
@@ -49,7 +49,8 @@ def test_the_method_is_chosen_by_size():
         ({"cache_size": 0.04, "label_noise": "evidence"}, "billiard", "vote"),
         ({"cache_size": 0.04, "decision": "bayes_point"}, "perceptron", "bayes_point"),
         ({"decision": "vote"}, "ep", "vote"),
-        ({"inference": "ep"}, "ep", "vote"),
+        ({"inference": "ep"}, "ep", "calibrated"),
+        ({"inference": "ep", "decision": "vote"}, "ep", "vote"),
         ({"inference": "ep", "decision": "calibrated"}, "ep", "calibrated"),
     ],
     ids=str,
@@ -83,41 +84,42 @@ def never():
     return False
 
 
-def test_widths_are_compared_by_their_errors():
-    start, asked, dear = Candidate(9.0, 1.0, 0.1, 0.0), [], None
+def test_widths_are_compared_by_their_log_loss():
+    start, asked = Candidate(9.0, 1.0, 0.1, 0.0), []
 
-    def errors(settings):
+    def loss(settings):
         asked.append(settings)
         width = settings.gamma / 2.0
-        loss = 5.0 if width == dear else 1.0
-        return 0.1 + 0.02 * abs(np.log2(width)) - 0.05 * (settings.softness == 10.0), loss
+        better = 0.05 * (settings.softness == 10.0) + 0.03 * (settings.bias == 0.1)
+        return 0.5 + 0.02 * abs(np.log2(width)) - better
 
-    both = ("gamma", "softness")
-    best = choose_by_errors(errors, start, both, scale=2.0, slack=0.0, stop=never)
-    assert best == start._replace(gamma=2.0, softness=10.0)
+    names = ("gamma", "softness", "bias")
+    best, *narrower = choose_by_loss(loss, start, names, scale=2.0, stop=never)
+    assert best == start._replace(gamma=2.0, softness=10.0, bias=0.1)
     assert [s.gamma / 2.0 for s in asked[:7]] == list(selection.WIDTHS)
-    assert [s.softness for s in asked[7:]] == [1.0, 10.0]  # 0.1 is known
-    # Narrower where the difference is within the slack.
-    for slack, width in [(0.021, 2.0), (0.041, 4.0), (1.0, 8.0)]:
-        best = choose_by_errors(errors, start, ("gamma",), scale=2.0, slack=slack, stop=never)
-        assert best == start._replace(gamma=2.0 * width)
-    dear = 8.0  # unless its probabilities are far worse
-    best = choose_by_errors(errors, start, ("gamma",), scale=2.0, slack=1.0, stop=never)
-    assert best == start._replace(gamma=2.0 * 4.0)
-    best = choose_by_errors(errors, start, ("softness",), scale=2.0, slack=0.0, stop=never)
+    assert [s.softness for s in asked[7:9]] == [1.0, 10.0]  # 0.1 is known
+    assert [s.bias for s in asked[9:]] == [0.0, 10.0, 0.1]
+    # All else as it is best, for a second look with more points.
+    assert narrower == [best._replace(gamma=2.0 * width) for width in (2.0, 3.0, 4.0, 8.0)]
+    best, *narrower = choose_by_loss(loss, start, ("softness",), scale=2.0, stop=never)
     assert best == start._replace(softness=10.0)
+    assert narrower == []
+    best, *_ = choose_by_loss(loss, start, ("bias",), scale=2.0, stop=never, biases=(1.0, 10.0))
+    assert best == start
 
 
-@pytest.mark.parametrize("names", [("gamma",), ("softness",), ("gamma", "softness")], ids=str)
+@pytest.mark.parametrize(
+    "names", [("gamma",), ("softness",), ("bias",), ("gamma", "softness", "bias")], ids=str
+)
 def test_without_time_one_setting_is_tried(names):
     asked = []
     start = Candidate(1.0, 1.0, 0.1, 0.0)
 
-    def errors(settings):
+    def loss(settings):
         asked.append(settings)
-        return 0.5, 1.0
+        return 0.5
 
-    best = choose_by_errors(errors, start, names, scale=2.0, slack=0.0, stop=lambda: True)
+    best, *_ = choose_by_loss(loss, start, names, scale=2.0, stop=lambda: True)
     assert asked == [best]
 
 
@@ -138,13 +140,36 @@ def test_perceptrons_choose_a_width_that_fits():
     assert clf.score(X_new, new) > make(gamma=0.25 * scale).fit(X, y).score(X_new, new) + 0.05
 
 
-def test_the_narrower_width_is_for_parts_of_the_points(monkeypatch):
-    """All widths separate these clouds: with all points the plainest is taken, with a part not."""
+def tried_losses(monkeypatch, second):
+    """Fit perceptrons to many points by losses that are given; the candidates that were tried."""
+    X, y = clouds(60, apart=2.0)
+    scale, tried = scale_gamma(2, X.var()), []
+
+    def loss(_, candidate, most):
+        width = round(float(candidate.gamma / scale), 3)
+        tried.append((width, most))
+        return second(width) if most > 20 else abs(np.log2(width)) + 1
+
+    monkeypatch.setattr(settling, "LINK_POINTS", 20)
+    monkeypatch.setattr(settling.Trials, "loss", loss)
+    clf = propagation(inference="perceptron", gamma="held-out").fit(X, y)
+    return clf.gamma_ / scale, [width for width, most in tried if most > 20]
+
+
+def test_a_second_look_goes_on_to_narrower_widths_as_long_as_they_are_better(monkeypatch):
+    """The plainest is best of few points; then 2, 3, 4 and 8 times narrower come, in turn."""
+    found, tried = tried_losses(monkeypatch, lambda width: abs(width - 3))
+    assert found == pytest.approx(3.0)
+    assert tried == [1.0, 2.0, 3.0, 4.0]
+    found, tried = tried_losses(monkeypatch, lambda width: width)
+    assert found == pytest.approx(1.0)
+    assert tried == [1.0, 2.0]
+
+
+def test_a_second_look_on_real_points_leaves_a_usable_fit(monkeypatch):
     X, y = clouds(40, apart=8.0)
     make = partial(propagation, inference="perceptron", gamma="held-out")
-    scale = scale_gamma(2, X.var())
-    assert make().fit(X, y).gamma_ == pytest.approx(scale)
-    monkeypatch.setattr(calibration, "LINK_POINTS", 20)
+    monkeypatch.setattr(settling, "LINK_POINTS", 20)
     clf = make().fit(X, y)
-    assert clf.gamma_ > 1.5 * scale
+    assert np.any(np.isclose(clf.gamma_ / scale_gamma(2, X.var()), selection.WIDTHS))
     assert_usable(clf, X)

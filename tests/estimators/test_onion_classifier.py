@@ -100,7 +100,7 @@ def test_probabilities_are_as_steep_as_leave_one_out_outputs_ask_for():
     """Outputs are cosines: taken as they are, probabilities would all be near one half."""
     X_new, y_new = make_data(seed=1, n=300)
     clf = fitted()
-    plain = log_loss(y_new, expit(clf.decision_function(X_new)))
+    plain = log_loss(y_new, expit(clf.cosines(X_new)))
     assert log_loss(y_new, clf.predict_proba(X_new)[:, 1]) < 0.8 * plain
 
 
@@ -154,7 +154,7 @@ def test_a_precomputed_kernel_decides_as_the_kernel_it_comes_from():
     K, cross = rbf_kernel(X, gamma=GAMMA), rbf_kernel(X_new, X, gamma=GAMMA)
     given = OnionClassifier("precomputed", depth=1, n_draws=2000, random_state=0).fit(K, y)
     by_name = OnionClassifier(gamma=GAMMA, depth=1, n_draws=2000, random_state=0).fit(X, y)
-    difference = given.decision_function(cross) - by_name.decision_function(X_new)
+    difference = given.cosines(cross) - by_name.cosines(X_new)
     assert np.abs(difference).max() < 0.1
 
 

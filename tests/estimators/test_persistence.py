@@ -40,6 +40,8 @@ TRUSTED = [
     "bayespoint.inference.perceptron.ensemble.PerceptronSums",
     "bayespoint.space.kernels.Kernel",
     "bayespoint.space.kernels.Points",
+    "bayespoint.space.left_out.Before",
+    "bayespoint.space.links.Link",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
 ]

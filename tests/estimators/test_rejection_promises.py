@@ -14,7 +14,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from bayespoint import RejectingClassifier
-from bayespoint.estimators.rejection import risk_coverage_curve
+from bayespoint.estimators.risk import risk_coverage_curve, threshold_for_risk
 
 # ---------------------------------------------------------------------- max_risk holds
 
@@ -74,7 +74,9 @@ def most_violations(repeats):
 
 
 def fitted(confidence, errors, max_risk=MAX_RISK, delta=DELTA):
-    clf = RejectingClassifier(Oracle(), max_risk=max_risk, delta=delta, cv="prefit")
+    clf = RejectingClassifier(
+        Oracle(), max_risk=max_risk, delta=delta, confidence="gap", cv="prefit"
+    )
     return clf.fit(np.asarray(confidence)[:, None], 1 - np.asarray(errors, dtype=int))
 
 
@@ -132,26 +134,49 @@ def test_max_risk_decides_much_where_it_may():
 def test_max_risk_decides_all_when_nothing_is_wrong():
     clf = fitted(np.arange(200.0), np.zeros(200), max_risk=0.05, delta=0.05)
     assert clf.threshold_ == -np.inf
-    # Of the counts 200/14, 2 * 200/14, ..., 200 (rounded up) the seven from 115 on can pass
-    # 0.95^count <= 0.05/14.
-    assert clf.risk_bound_ == pytest.approx(1 - (0.05 / 7) ** (1 / 200), rel=1e-12)
+    assert clf.risk_bound_ == pytest.approx(1 - 0.05 ** (1 / 200), rel=1e-12)
 
 
 def test_max_risk_takes_ties_whole():
-    # Fifty sure and right, fifty unsure and half of them wrong. Of the counts 10, 20, ..., 100 the
-    # eight from 30 on can pass 0.8^count <= 0.05/10, so the bound is 1 - (0.05/8)^(1/50).
+    # Fifty sure and right, fifty unsure and half of them wrong.
     clf = fitted(np.repeat([1.0, 0.0], 50), np.arange(100) >= 75, max_risk=0.2, delta=0.05)
     assert clf.threshold_ == 0.0
-    assert clf.risk_bound_ == pytest.approx(1 - (0.05 / 8) ** (1 / 50), rel=1e-12)
+    assert clf.risk_bound_ == pytest.approx(1 - 0.05 ** (1 / 50), rel=1e-12)
 
 
 def test_the_bound_is_exact_with_errors():
     """Clopper and Pearson's: so few errors have just this probability, at a risk of the bound."""
-    # Of the counts 12, 24, ..., 120 the seven from 48 on can pass 0.9^count <= 0.1/10.
-    errors = np.arange(120) % 40 == 39
+    errors = np.arange(120) % 40 == 0
     clf = fitted(np.arange(120.0), errors, max_risk=0.1, delta=0.1)
     assert clf.coverage_ == 1
-    assert stats.binom.cdf(3, 120, clf.risk_bound_) == pytest.approx(0.1 / 7, rel=1e-9)
+    assert stats.binom.cdf(3, 120, clf.risk_bound_) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_nothing_is_decided_beyond_a_threshold_that_fails():
+    """Thresholds are tested towards larger coverage: a good one after a bad one does not count."""
+    confidence = np.arange(1000.0)
+    errors = (confidence >= 600) & (confidence < 620)  # 20 among 400, 20 among 1000
+    threshold, bound = threshold_for_risk(confidence, errors, 0.04, 0.05)
+    assert bound <= 0.04
+    decided, wrong = (np.sum(part[confidence > threshold]) for part in (errors | ~errors, errors))
+    assert (decided, wrong) == (380, 0)
+    assert bound == pytest.approx(1 - 0.05 ** (1 / 380), rel=1e-9)
+    # Of all cases it would be shown.
+    assert stats.binom.cdf(20, 1000, 0.04) < 0.05
+
+
+def test_where_to_begin_is_what_the_classifier_expects():
+    """The surest are wrong: begun there nothing is shown, begun where it says so, much is."""
+    confidence = np.arange(1000.0)
+    errors = confidence >= 990
+    assert threshold_for_risk(confidence, errors, 0.05, 0.05)[0] == np.inf
+    expected = np.where(errors, 0.99, 0.001)
+    threshold, bound = threshold_for_risk(confidence, errors, 0.05, 0.05, expected)
+    assert threshold == -np.inf
+    assert stats.binom.cdf(10, 1000, bound) == pytest.approx(0.05, rel=1e-9)
+    # It cannot make a bad threshold pass.
+    wrong = np.random.default_rng(0).random(1000) < 0.2
+    assert threshold_for_risk(confidence, wrong, 0.05, 0.05, expected)[0] == np.inf
 
 
 def test_unreachable_max_risk_rejects_everything_and_says_by_how_much():
@@ -166,15 +191,21 @@ def test_unreachable_max_risk_rejects_everything_and_says_by_how_much():
     assert clf.score(X, np.ones(20, dtype=int)) == 0.5
 
 
+@pytest.mark.filterwarnings("ignore:max_risk=0.08 is not met")
 def test_max_risk_out_of_fold():
+    """Errors among new cases that are decided, over several halves of the data."""
     X, y = load_breast_cancer(return_X_y=True)
-    X = scale(X)[:, :4]
-    clf = RejectingClassifier(SVC(), max_risk=0.08).fit(X[::2], y[::2])
-    assert 0.4 < clf.coverage_ < 1
-    assert clf.risk_bound_ <= 0.08
-    decided = ~clf.reject(X[1::2])
-    wrong = clf.estimator_.predict(X[1::2]) != y[1::2]
-    assert np.mean(wrong[decided]) < 0.08
+    X, n_wrong, n_decided = scale(X)[:, :4], 0, 0
+    for seed in range(8):
+        rows = np.random.default_rng(seed).permutation(len(y))
+        old, new = rows[::2], rows[1::2]
+        clf = RejectingClassifier(SVC(), max_risk=0.08).fit(X[old], y[old])
+        assert clf.coverage_ == 0 or clf.risk_bound_ <= 0.08
+        decided = ~clf.reject(X[new])
+        n_wrong += np.sum(decided & (clf.estimator_.predict(X[new]) != y[new]))
+        n_decided += np.sum(decided)
+    assert n_decided > 0.2 * 8 * len(new)
+    assert n_wrong < 0.08 * n_decided
 
 
 # ---------------------------------------------------------------------- coverage

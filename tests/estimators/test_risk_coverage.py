@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from bayespoint import RejectingClassifier
 from bayespoint.displays import RiskCoverageDisplay
-from bayespoint.estimators.rejection import aurc, risk_coverage_curve
+from bayespoint.estimators.risk import aurc, risk_coverage_curve
 
 
 @pytest.fixture(scope="module")

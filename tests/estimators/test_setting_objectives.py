@@ -129,7 +129,8 @@ def held_out_by_hand(where, settings, noise):
         scores.append(mean / np.sqrt(variance + settings.softness * K.diagonal()))
     log_kappa = np.arange(-2, 2, 1e-3)[:, None]
     if n_classes == 2:
-        p = ndtr(np.exp(log_kappa) * np.where(where.label == 1, 1, -1) * scores[0])
+        odds = np.log(ndtr(scores[0]) / ndtr(-scores[0]))
+        p = expit(np.exp(log_kappa) * np.where(where.label == 1, 1, -1) * odds)
     else:
         powers = ndtr(np.array(scores)) ** np.exp(log_kappa)[:, None]
         p = powers[:, where.label, np.arange(len(where.label))] / powers.sum(axis=1)

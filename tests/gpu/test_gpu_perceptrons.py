@@ -294,3 +294,31 @@ def test_outputs_that_were_moved_do_not_hide_mistakes(how, monkeypatch):
         assert all(margin > 0 for margin, _ in margins(draw, K, ridge, targets))
     # Negative control: without that, mistakes would have been left.
     assert sum(hidden) > 0
+
+
+@pytest.mark.parametrize("stop_at", [None, 1, 5, 11], ids=["whole", "1", "5", "11"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_outputs_before_a_fold_was_seen(dtype, stop_at, monkeypatch):
+    """Sums over the draws that are kept, and over these only, of what the CPU has one by one."""
+    monkeypatch.setattr(gpu_perceptrons, "UPDATE_WORK", 1)
+    X, label = make_points(M)
+    K, targets = gram_of("rbf", X).astype(dtype), targets_of(label)
+    ridge, folds, budget = 0.1 * K.diagonal(), np.arange(M) % 10, Budget()
+    each, _ = drawn(FullRows(K), targets, ridge, 12, folds=folds)
+    true = gpu_perceptrons.DeviceWave.advance
+
+    def advance(wave, *args):
+        true(wave, *args)
+        ended = np.all((wave._wanted < 0).reshape(12, -1), axis=1)
+        if stop_at and wave.orders.shape[1] == M and np.sum(ended) >= stop_at:
+            budget.interrupt()
+
+    monkeypatch.setattr(gpu_perceptrons.DeviceWave, "advance", advance)
+    found, _ = drawn(given_rows(K), targets, ridge, 12, budget=budget, folds=folds)
+    numbers = [draw.number for draw in found]
+    assert len(found) == 12 if stop_at is None else stop_at <= len(found) < 12
+    assert [draw.before is None for draw in found] == [True] * (len(found) - 1) + [False]
+    wanted = [np.sum(part, axis=0) for part in zip(*(each[k].before for k in numbers), strict=True)]
+    for sums, other in zip(found[-1].before, wanted, strict=True):
+        assert_allclose(sums, other, atol=1e-5)
+    assert np.any(np.abs(wanted[1]) > 0.01)

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from helpers.device_fits import make, press_ctrl_c, within
 
+from bayespoint.estimators.calibration import FOLDS, folds_of
 from bayespoint.gpu import billiards as gpu_billiards
 from bayespoint.gpu import perceptrons as gpu_perceptrons
 from bayespoint.gpu.loops import billiard_torch, perceptron_torch
@@ -76,6 +77,15 @@ def test_max_time_leaves_a_usable_fit(cancer, inference, looks, clock):
     assert clf.n_draws_ >= 5
 
 
+def all_visited(orders, targets):
+    """Whether runs go on with all points, after those of a fold were left out."""
+    return orders.shape[1] == targets.shape[1]
+
+
+def n_ended(cursors):
+    return int((cursors[:, perceptron_torch.WANTED] < 0).sum())
+
+
 @pytest.mark.usefixtures("short_steps")
 @pytest.mark.parametrize("at", [1, 5, 30])
 def test_ctrl_c_among_perceptrons(cancer, at, monkeypatch):
@@ -85,28 +95,41 @@ def test_ctrl_c_among_perceptrons(cancer, at, monkeypatch):
     assert pressed == [at]
     assert 1 <= clf.n_draws_ <= 4
     assert np.all(np.isfinite(clf.predict_proba(new)))
+    kept = clf.draws_.finished
     clf.set_params(warm_start=True, device="cpu").fit(X, y)
     assert clf.n_draws_ == 4
-    at_once = make(device="cpu", n_draws=4).fit(X, y)
-    assert_allclose(clf.predict_proba(new), at_once.predict_proba(new), atol=1e-4)
-
-
-def n_ended(cursors):
-    return int((cursors[:, perceptron_torch.WANTED] < 0).sum())
+    if not kept:  # a draw that was cut short is no part of what comes after it
+        at_once = make(device="cpu", n_draws=4).fit(X, y)
+        assert_allclose(clf.predict_proba(new), at_once.predict_proba(new), atol=1e-4)
+    assert kept == (at == 30)
+    assert np.all(clf.draws_.resume.finished)
 
 
 @pytest.mark.usefixtures("short_steps")
-def test_draws_that_ended_before_ctrl_c_are_kept(cancer, monkeypatch):
-    """As on the CPU: of several runs in flight, those that had converged by then count."""
-    X, y, _ = within(cancer, 80)
-    pressed = press_ctrl_c(
-        monkeypatch, perceptron_torch, "advance", lambda _, *args: n_ended(args[-3]) >= 6
-    )
+@pytest.mark.parametrize("enough", [1, 6, 11])
+def test_draws_that_ended_before_ctrl_c_are_kept(cancer, enough, monkeypatch):
+    """As on the CPU: of several runs in flight, those that had converged by then count.
+
+    So do their outputs before they had seen all points, and no others.
+    """
+    X, y, new = within(cancer, 80)
+
+    def when(_, runs, orders, ranks, n_machines, targets, *args):  # noqa: ARG001
+        return all_visited(orders, targets) and n_ended(args[-3]) >= enough
+
+    pressed = press_ctrl_c(monkeypatch, perceptron_torch, "advance", when)
     clf = interrupted(make(n_draws=12, tol=0), X, y)
     assert pressed
-    assert 6 <= clf.n_draws_ < 12
+    assert enough <= clf.n_draws_ < 12
     assert clf.draws_.finished
-    assert np.all(clf.draws_.resume.finished)
+    sums = clf.draws_.resume
+    assert np.all(sums.finished)
+    assert_array_equal(sums.before.n_seen + sums.before.n_unseen, clf.n_draws_)
+    fold = folds_of(y[clf.trained_.row])
+    assert_array_equal(
+        sums.before.n_unseen, np.bincount(sums.numbers % FOLDS, minlength=FOLDS)[fold]
+    )
+    assert np.all(np.isfinite(clf.predict_proba(new)))
 
 
 @pytest.mark.parametrize("at", [1, 2, 22])

@@ -60,12 +60,13 @@ def gaps(decision):
     return best[:, -1] - best[:, -2]
 
 
-def assert_equal(found, classifier, X, tolerance=ROUNDING):
+def assert_equal(found, classifier, X, tolerance=ROUNDING, unit=1.0):
+    """``unit``: size of decisions, where that of outputs is 1."""
     p, f = classifier.predict_proba(X), classifier.decision_function(X)
     assert found["probabilities"].dtype == np.float32
     assert found["probabilities"].shape == p.shape
     assert found["decision"].shape == f.shape
     assert np.max(np.abs(found["probabilities"] - p)) < tolerance
-    assert np.max(np.abs(found["decision"] - f) / np.maximum(1.0, np.abs(f))) < tolerance
+    assert np.max(np.abs(found["decision"] - f) / np.maximum(unit, np.abs(f))) < tolerance
     clear = gaps(f) > TIE
     np.testing.assert_array_equal(found["label"][clear], classifier.predict(X)[clear])

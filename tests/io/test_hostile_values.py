@@ -15,12 +15,12 @@ from helpers.hostile import (
 )
 from helpers.models import assert_same, data, fitted
 
-from bayespoint import OnionClassifier
+from bayespoint import OnionClassifier, RejectingClassifier
 from bayespoint.io import model_file
 
 NAN, INF = {"float": "nan"}, {"float": "inf"}
 HUGE = 10**400
-STEEP, KERNEL = "predictor_.steepness", "predictor_.support.kernel"
+SOFT, KERNEL = "predictor_.softness", "predictor_.support.kernel"
 
 
 def labels(*content):
@@ -50,7 +50,7 @@ NAMES = {
     "missing field": (lambda d, _: place(d, "draws_").pop("info"), "draws_.info is missing"),
     "what follows": (changed("predictor_.committee", None), "committee is there, and follows"),
     "points twice": (changed("predictor_.support.points.X", None), "points.X is there, and foll"),
-    "unknown kind": (changed(STEEP, {"eval": "1"}), "unknown kind 'eval'"),
+    "unknown kind": (changed(SOFT, {"eval": "1"}), "unknown kind 'eval'"),
     "unknown part": (changed("draws_", {"Popen": {}}), r"draws_ is .*Popen.*one of \['Draws'\]"),
     "part of elsewhere": (moved("draws_", "trained_"), "draws_ is"),
     "two parts": (lambda d, _: state(d)["draws_"].update(Trained={}), "draws_ is"),
@@ -69,9 +69,9 @@ NUMBERS = {
     "truth": (changed("settings_.gamma", True), "settings_.gamma is True"),
     "negative": (changed("settings_.softness", -1.0), "settings_.softness is -1.0"),
     "not finite": (changed("settings_.gamma", NAN), "must be finite"),
-    "NaN steepness": (changed(STEEP, NAN), "steepness is nan; it must be finite"),
-    "endless steepness": (changed(STEEP, INF), "steepness is inf; it must be finite"),
-    "negative steepness": (changed(STEEP, -0.5), "steepness is -0.5"),
+    "NaN softness": (changed(SOFT, NAN), "predictor_.softness is nan; it must be finite"),
+    "endless softness": (changed(SOFT, INF), "predictor_.softness is inf; it must be finite"),
+    "negative softness": (changed(SOFT, -0.5), "predictor_.softness is -0.5"),
     "noise": (changed("predictor_.noise", 1.0), "noise is 1.0; it must be at most 0.5"),
     "negative noise": (changed("predictor_.noise", -0.1), "noise is -0.1"),
     "NaN noise": (changed("predictor_.noise", NAN), "noise is nan"),
@@ -80,7 +80,7 @@ NUMBERS = {
         r"outside \[0, 0.5",
     ),
     "evidence": (changed("settings_.log_evidence", NAN), "log_evidence is nan"),
-    "huge steepness": (changed(STEEP, HUGE), "steepness is 10+.* too large"),
+    "huge softness": (changed(SOFT, HUGE), "predictor_.softness is 10+.* too large"),
     "huge gamma": (changed("settings_.gamma", -HUGE), "gamma is -10+.* too large"),
     "huge entropy": (changed("trained_.entropy", HUGE), "entropy is 10+.* too large"),
     "huge parameter": (parameter("gamma", HUGE), "parameters: "),
@@ -96,6 +96,9 @@ CONTRADICTIONS = {
     "votes": (changed("settings_.decision", "vote"), "predictor_ is a BayesPointPredictor for"),
     "method": (changed("settings_.inference", "ep"), "draws_.resume is a PerceptronSums for 'ep'"),
     "no resume": (changed("draws_.resume", None), "draws_.resume is a NoneType for 'perceptron'"),
+    "no link": (changed("predictor_.link", None), "link is of type NoneType, none of .'Link'"),
+    "other outputs": (changed("draws_.left_out", 1), "draws_.left_out is 1"),
+    "rows left out": (changed("trained_.held_out", None), "held_out is there, and follows"),
     "onion": (changed("settings_.inference", "onion"), "is 'onion' for BayesPointClassifier"),
     "factor": (changed("draws_.factor", 1), "draws_.factor is 1"),
     "no draws": (changed("draws_.coef", []), "draws of"),
@@ -143,7 +146,15 @@ def test_one_class_is_refused(good, tmp_path):
 
 
 def votes():
+    return fitted(inference="ep", decision="vote")
+
+
+def calibrated():
     return fitted(inference="ep")
+
+
+def rejecting():
+    return RejectingClassifier(fitted(), coverage=0.8, cv="prefit").fit(*data())
 
 
 def shells():
@@ -157,13 +168,23 @@ def gram():
 
 UNSUITED = {
     votes: [
-        (changed("settings_.decision", "calibrated"), "steepness is None for 'calibrated'"),
-        (changed("predictor_.steepness", 1.0), "steepness is 1.0 for 'vote'"),
+        (changed("settings_.decision", "calibrated"), "link does not suit 'calibrated'"),
         (changed("settings_.inference", "billiard"), "is a GaussianPredictor for 'vote' by"),
         (changed("settings_.decision", "span_vote"), "is a GaussianPredictor for 'span_vot"),
         (changed("trained_.label", None), "one of label_proba and label only"),
         (changed(f"{KERNEL}.center", None), "center must be there for dense points"),
         (changed("draws_.coef", []), "decision 'vote' needs draws"),
+    ],
+    calibrated: [
+        (changed("settings_.decision", "vote"), "link does not suit 'vote'"),
+        (changed("predictor_.link", None), "link does not suit 'calibrated'"),
+    ],
+    rejecting: [
+        (changed("confidence_", "output"), "confidence_ is 'output' for confidence='auto'"),
+        (changed("confidence_", "os.system"), "confidence_ is 'os.system'; it must be one of"),
+        (changed("confidence_", None), "confidence_ is None"),
+        (parameter("confidence", "gap"), "confidence_ is 'probability' for confidence='gap'"),
+        (lambda d, _: state(d).pop("confidence_"), "confidence_ is missing"),
     ],
     shells: [
         (changed("settings_.inference", "ep"), "is 'ep' for OnionClassifier"),
@@ -239,7 +260,29 @@ def test_support_points_have_one_precision(name, good, tmp_path):
     refused(path, f"{name} has dtype float32, not that of points")
 
 
-@pytest.mark.parametrize("part", ["draws_.resume.sum_coef", "draws_.bayes_points", "draws_.used"])
+LINK, BEFORE = "predictor_.link", "draws_.resume.before"
+WRONG_VALUES = [
+    (f"{LINK}.weights", lambda a: a * np.nan, "weights has values that are not finite"),
+    (f"{LINK}.weights", lambda a: a * np.inf, "weights has values that are not finite"),
+    (f"{LINK}.weights", lambda a: -a, "weights is not positive"),
+    (f"{LINK}.weights", lambda _: np.eye(2), "weights has shape .2, 2.; it must be .1, 1."),
+    (f"{LINK}.offset", lambda a: a * np.nan + np.inf, "offset has values that are not finite"),
+    (f"{LINK}.offset", lambda _: np.zeros(2), "offset has shape .2,.; it must be .1,."),
+    (f"{BEFORE}.unseen", lambda a: a * np.nan, "unseen has values that are not finite"),
+    (f"{BEFORE}.n_seen", lambda a: a * 1.0, "n_seen is of float64"),
+    (f"{BEFORE}.n_unseen", lambda a: a[1:].copy(), "n_unseen has shape"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "reason"), WRONG_VALUES)
+def test_wrong_links_and_sums_are_refused(name, change, reason, good, tmp_path):
+    refused(changed_array(good, tmp_path / "m.bpm", name, change), reason)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["draws_.resume.sum_coef", "draws_.bayes_points", "draws_.used", f"{BEFORE}.seen"],
+)
 def test_shapes_that_do_not_agree_are_refused(part, good, tmp_path):
     path = changed_array(good, tmp_path / "m.bpm", part, lambda array: array[:, :-1].copy())
     refused(path, "has shape .* it must be")

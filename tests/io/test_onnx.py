@@ -23,6 +23,7 @@ from sklearn.datasets import load_digits
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint.io.onnx import conversion, machines, register, to_onnx, writer
+from bayespoint.space.links import Link
 
 pytest.importorskip("onnx")
 pytest.importorskip("skl2onnx")
@@ -58,6 +59,22 @@ def test_ten_classes(inference):
     assert_equal(run(to_onnx(clf), test), clf, test)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("inference", "decision"), [METHODS[0], METHODS[-1]])
+def test_links_of_any_kind(inference, decision, n_classes):
+    """Steep ones, with offsets, and with classes that correct each other."""
+    X, y, test = problem(n_classes)
+    clf = BayesPointClassifier(
+        inference=inference, decision=decision, class_weight=WEIGHTS, **SETTINGS
+    ).fit(X, y)
+    rng, n = np.random.default_rng(0), 1 if n_classes == 2 else n_classes
+    before = clf.predict_proba(test)
+    link = Link(30 * np.eye(n) + 10 * rng.normal(size=(n, n)), 3 * rng.normal(size=n))
+    clf.predictor_ = replace(clf.predictor_, link=link, noise=0.1 * (decision == "calibrated"))
+    assert np.max(np.abs(clf.predict_proba(test) - before)) > 0.01
+    assert_equal(run(to_onnx(clf), test), clf, test)
+
+
 def test_a_wrong_classifier_is_noticed():
     X, y, test = problem()
     clf = BayesPointClassifier(**SETTINGS).fit(X, y)
@@ -76,11 +93,13 @@ def test_features_far_from_zero():
 
 
 def test_trained_in_single_precision():
+    """The link takes rounding of outputs with them."""
     X, y, test = problem()
     for kernel, inference in itertools.product(["rbf", "poly"], ["perceptron", "ep"]):
         clf = BayesPointClassifier(kernel, inference=inference, **SETTINGS)
         clf.fit(X.astype(np.float32), y)
-        assert_equal(run(to_onnx(clf), test), clf, test, TOLERANCE)
+        unit = np.abs(clf.predictor_.link.weights).max()
+        assert_equal(run(to_onnx(clf), test), clf, test, TOLERANCE, unit)
 
 
 def test_trained_on_sparse_points():

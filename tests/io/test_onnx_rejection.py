@@ -1,20 +1,25 @@
 """Exported graphs reject the rows that the classifier rejects; what none can hold is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from helpers.graphs import METHODS, SETTINGS, WEIGHTS, problem, run
+from helpers.graphs import METHODS, SETTINGS, WEIGHTS, gaps, problem, run
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.estimators.confidence import confidence_of
 from bayespoint.io.onnx import to_onnx
+from bayespoint.space.links import Link
 
 pytest.importorskip("onnx")
 pytest.importorskip("skl2onnx")
 pytest.importorskip("onnxruntime")
 
 # Each way to decide with two of the confidences, two classes or three, equal weights or not.
+RULES = ("gap", "output", "vote", "probability")
 CASES = [
-    (("gap", "output", "vote")[(i + j) % 3], *METHODS[j], 2 + (i + j) % 2, (None, WEIGHTS)[i])
+    (RULES[(j + 2 * i + j // 4) % 4], *METHODS[j], 2 + (i + j) % 2, (None, WEIGHTS)[i])
     for i in range(2)
     for j in range(len(METHODS))
 ]
@@ -37,6 +42,35 @@ def test_rejection(confidence, inference, decision, n_classes, class_weight):
     assert found["rejected"].dtype == bool
     np.testing.assert_array_equal(found["rejected"], rejected)
     np.testing.assert_array_equal(found["label"], clf.predict(test))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_near_one(n_classes):
+    """Rows whose confidences differ from 1 by less than 1e-9 are told apart."""
+    X, y, test = problem(n_classes, far=False)
+    model = BayesPointClassifier(inference="perceptron", **SETTINGS).fit(X, y)
+    steeper = 30 / np.median(gaps(model.decision_function(test)))
+    link = model.predictor_.link
+    link = Link(steeper * link.weights, steeper * link.offset)
+    model.predictor_ = replace(model.predictor_, link=link)
+    clf = RejectingClassifier(model, coverage=0.5, confidence="probability", cv="prefit")
+    clf.fit(test, model.predict(test))
+    assert 0 < 1 - clf.threshold_ < 1e-9
+    np.testing.assert_array_equal(run(to_onnx(clf), test)["rejected"], clf.reject(test))
+
+
+def test_rule_that_data_choose():
+    """A graph follows ``confidence_``; "auto" itself is no rule."""
+    X, y, test = problem(far=False)
+    model = BayesPointClassifier(**SETTINGS).fit(X, y)
+    clf = RejectingClassifier(model, coverage=0.7, cv="prefit")
+    clf.fit(test[::2], model.predict(test[::2]))
+    for rule in ("probability", "gap"):
+        clf.confidence_, scores = rule, confidence_of(model, test, rule)
+        clf.threshold_ = float(np.median(scores))
+        rejected = run(to_onnx(clf), test)["rejected"]
+        np.testing.assert_array_equal(rejected, ~(scores > clf.threshold_))
+        assert 0 < np.mean(rejected) < 1
 
 
 def test_no_row_or_every_row_rejected():

@@ -63,7 +63,7 @@ def test_outputs_of_draws_are_those_of_unit_classifiers():
     assert np.all(targets[:, :, None] * outputs > -1e-5)  # no training errors
     mean = outputs.mean(axis=2)
     lengths = [clf.posterior(c).mean_norm for c in range(3)]
-    np.testing.assert_allclose(mean / lengths, clf.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(mean / lengths, clf.cosines(X), atol=1e-5)
 
 
 def test_measure_of_a_small_problem():

@@ -54,7 +54,7 @@ def run_cross_validate(
         classifier = make_classifier(settings)
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
-        _check_counts(counts, folds, settings)
+        _check_counts(counts, folds, classifier)
         output.note(*notes_on_examples(features, counts))
         splits = RepeatedStratifiedKFold(
             n_splits=folds, n_repeats=repeats, random_state=settings.seed
@@ -86,7 +86,7 @@ def run_cross_validate(
         )  # fmt: skip
 
 
-def _check_counts(counts: Mapping[str, int], folds: int, settings: Settings) -> None:
+def _check_counts(counts: Mapping[str, int], folds: int, classifier: Classifier) -> None:
     name, least = min(counts.items(), key=lambda item: item[1])
     if least < folds:
         remedy = f"Use --folds {least}, or add rows." if least > 1 else "Add rows, or drop it."
@@ -94,7 +94,7 @@ def _check_counts(counts: Mapping[str, int], folds: int, settings: Settings) -> 
             f"class '{printable(name)}' has {counted(least, 'row')}; --folds {folds} needs one "
             f"for each fold. {remedy}"
         )
-    check_folds({name: n - -(-n // folds) for name, n in counts.items()}, settings)
+    check_folds({name: n - -(-n // folds) for name, n in counts.items()}, classifier)
 
 
 def _encoded(features: Table, labels: Array, train: Array, test: Array, columns: Columns) -> Fold:

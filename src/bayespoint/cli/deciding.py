@@ -49,7 +49,7 @@ def decide(classifier: Classifier, X: Array) -> Decisions:
     """
     base = _answering(base_of(classifier), X)
     rejecting = isinstance(classifier, RejectingClassifier)
-    confidence = confidence_of(base, X, classifier.confidence if rejecting else "gap")
+    confidence = confidence_of(base, X, classifier.confidence_ if rejecting else "gap")
     rejected = np.zeros(len(X), dtype=bool)
     if may_reject(classifier):
         rejected = ~(confidence > classifier.threshold_)

@@ -6,18 +6,17 @@ from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.options import Settings
 from bayespoint.cli.output import UsageError, in_options
+from bayespoint.estimators.calibration import FOLDS as LEAST_DRAWS
 from bayespoint.estimators.parameters import check_parameters
+from bayespoint.estimators.rejection import AUTO_FOLDS
 from bayespoint.io.tables import TableError, counted, printable
-
-# Folds whose held-out rows set the threshold of rejection, as RejectingClassifier has them.
-FOLDS = 5
 
 
 def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     """Classifier of some settings, not fitted; a UsageError for values that it does not take.
 
-    With a reject option it is fitted once on all rows and once a fold, and each fit gets an equal
-    share of ``max_time``.
+    With a reject option, where that may take folds (see `may_use_folds`), it is fitted once on all
+    rows and once a fold, and each fit gets an equal share of ``max_time``.
 
     Parameters
     ----------
@@ -31,11 +30,8 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     """
     if settings.coverage is not None and settings.max_risk is not None:
         raise UsageError("give --coverage or --max-risk, not both: each alone sets the threshold.")
-    max_time = settings.max_time
-    if max_time is not None and settings.rejects:
-        max_time /= FOLDS + 1
     classifier = BayesPointClassifier(
-        inference=str(settings.inference), n_draws=settings.n_draws, max_time=max_time,
+        inference=str(settings.inference), n_draws=settings.n_draws, max_time=settings.max_time,
         label_noise=_label_noise(settings.label_noise), device=settings.device,
         n_jobs=settings.n_jobs, random_state=settings.seed, verbose=verbose,
     )  # fmt: skip
@@ -45,19 +41,55 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
         raise UsageError(in_options(error)) from None
     if not settings.rejects:
         return classifier
-    return RejectingClassifier(
+    rejecting = RejectingClassifier(
         classifier, coverage=settings.coverage, max_risk=settings.max_risk,
-        delta=settings.delta_or_usual, cv=FOLDS,
+        delta=settings.delta_or_usual, cv="auto",
     )  # fmt: skip
+    if settings.max_time is not None:
+        classifier.max_time = settings.max_time / most_fits(rejecting)
+    return rejecting
 
 
-def check_folds(counts: Mapping[str, int], settings: Settings) -> None:
-    """Raise a TableError where a class has too few rows for the folds of the rejection."""
-    few = [name for name, count in counts.items() if count < FOLDS]
-    if settings.rejects and few:
+def may_use_folds(classifier: Classifier) -> bool:
+    """Whether the threshold of rejection may take fits on folds.
+
+    It takes none where one fit tells what it says of each row without it: EP does, and so do
+    perceptrons with a draw for each part of the rows that they leave out. What "auto" will be is
+    known once the rows are: with few draws or label noise it may be a method that does not.
+
+    Parameters
+    ----------
+    classifier : BayesPointClassifier or RejectingClassifier
+        From `make_classifier`.
+
+    Returns
+    -------
+    bool
+    """
+    if not isinstance(classifier, RejectingClassifier):
+        return False
+    base = classifier.estimator
+    if base.inference == "ep":
+        return False
+    tells = base.inference == "perceptron" or (
+        base.inference == "auto" and base.label_noise == 0  # else the billiard, for many points
+    )
+    return not tells or base.n_draws < LEAST_DRAWS
+
+
+def most_fits(classifier: Classifier) -> int:
+    """How many fits it may take to train a classifier of `make_classifier`."""
+    return AUTO_FOLDS + 1 if may_use_folds(classifier) else 1
+
+
+def check_folds(counts: Mapping[str, int], classifier: Classifier) -> None:
+    """Raise a TableError where a class has too few rows for folds that rejection may take."""
+    few = [name for name, count in counts.items() if count < AUTO_FOLDS]
+    if few and may_use_folds(classifier):
         raise TableError(
             f"class '{printable(few[0])}' has {counted(counts[few[0]], 'row')}; --coverage and "
-            f"--max-risk need {FOLDS} of each class, to hold some out. Train without, or add rows."
+            f"--max-risk need {AUTO_FOLDS} of each class here, to hold some out. Use --inference "
+            f"ep, train without, or add rows."
         )
 
 

@@ -24,7 +24,7 @@ from bayespoint.cli.output import (
     shown_name,
     shown_path,
 )
-from bayespoint.cli.settings import FOLDS, check_folds, make_classifier
+from bayespoint.cli.settings import check_folds, make_classifier, most_fits
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import save
@@ -46,7 +46,7 @@ def run_train(
         classifier = make_classifier(settings, verbose=1)
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
-        check_folds(counts, settings)
+        check_folds(counts, classifier)
         encoder = TableEncoder(columns.max_categories).fit(features, columns.categorical or ())
         X, notes = encoder.encode(features)
         _say_read(output, file, target, features, encoder, counts)
@@ -74,8 +74,8 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool
     Without one, or where the threshold of rejection was not found, KeyboardInterrupt goes on.
     """
     what = "training"
-    if isinstance(classifier, RejectingClassifier):
-        what += f", {FOLDS + 1} fits"
+    if most_fits(classifier) > 1:
+        what += f", up to {most_fits(classifier)} fits"
     try:
         # A risk that cannot be kept is told with what was trained.
         with output.noting_warnings(but="max_risk="), output.progress(what):

@@ -102,9 +102,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Outputs that decide: the class with the largest one is predicted.
 
-        With ``decision="bayes_point"`` the cosine between the Bayes point and the point in
-        feature space (shifted by ``class_weight``); with votes ("calibrated", too) the logit of the
-        probability (two classes) or its logarithm.
+        With ``decision="bayes_point"`` the scores of the link of `cosines` (shifted by
+        ``class_weight``), whose softmax are probabilities; with votes ("calibrated", too) the logit
+        of the probability (two classes) or its logarithm.
 
         Parameters
         ----------
@@ -363,8 +363,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         tol : float, default=1e-2
-            `decision_function` (before the shift by ``class_weight``) changes by at most this
-            anywhere. It is a cosine, so it lies between -1 and 1.
+            `cosines`, which lie between -1 and 1, change by at most this anywhere.
 
         Returns
         -------

@@ -53,8 +53,9 @@ class BayesPointClassifier(KernelClassifier):
         Kernel width. "held-out": chosen from the training data by labels left out; with EP (and for
         billiard and Gibbs sampler) by the probability of each label given all others (equal rows
         are left out together, unless they have both labels), on at most 500 points, drawn in
-        proportion to the classes, or one a class; for perceptrons by errors out of five folds, on
-        at most 2,000. "evidence": by the probability of all labels (of EP, on at most 500
+        proportion to the classes, or one a class, with a second look on at most 2,000; for
+        perceptrons by the log-loss out of five folds, on at most 2,000, with a second look at
+        narrower widths on at most 10,000. "evidence": by the probability of all labels (of EP, on at most 500
         points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`. Without effect
         where the kernel has no width.
     degree : int, default=3
@@ -64,8 +65,8 @@ class BayesPointClassifier(KernelClassifier):
     normalize_kernel : bool, default=True
         Make all points unit vectors in feature space.
     bias : float or {"auto", "evidence"}, default="auto"
-        Variance of a bias weight, added to the kernel before normalisation; 0 for none. "auto": 1,
-        but 0 for "rbf" and "laplacian" with more than two classes.
+        Variance of a bias weight, added to the kernel before normalisation; 0 for none. "auto": 0,
+        0.1, 1 or 10, by labels left out.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
         training errors on the points in a new random order. "billiard": exact draws of the
@@ -96,10 +97,9 @@ class BayesPointClassifier(KernelClassifier):
         rate of label noise included; it needs four m × m matrices within ``cache_size``.
         "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
-        from them it is too sure. "calibrated" (EP only) is the vote, made as much steeper or
-        flatter as suits the labels left out. "auto" is "vote" for billiard, Gibbs sampler and EP
-        (which has the probability in closed form), "bayes_point" for perceptrons, and "calibrated"
-        where ``inference="auto"`` takes EP.
+        from them it is too sure. "calibrated" (EP only) is a link of the votes, fitted to labels
+        left out. "auto" is "vote" for billiard and Gibbs sampler, "calibrated" for EP and
+        "bayes_point" for perceptrons.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.

@@ -346,9 +346,10 @@ class GaussianPredictor(VotePredictor):
 
     def _averaging(self) -> Callable[[Asked], Array]:
         """Return a function: the probability that each machine says yes, (n, n_classes)."""
-        return self._closed_form
+        return self.closed_form
 
-    def _closed_form(self, asked: Asked) -> Array:
+    def closed_form(self, asked: Asked) -> Array:
+        """Probability that machines say yes, (n, n_classes), before link, noise and weights."""
         votes = []
         for machine, sign in enumerate(self.sign):
             mean, known = self._latent(asked, machine)

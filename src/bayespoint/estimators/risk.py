@@ -144,7 +144,9 @@ def threshold_for_risk(
     decided = n - np.searchsorted(confidence[order[::-1]], thresholds, side="right")
     wrong = np.append(0, np.cumsum(errors[order]))[decided]
     allowed = _most_errors(decided, max_risk, delta)
-    if expected is None:
+    if np.all(allowed < 0):  # not even without errors: all cases come nearest
+        first = len(counts) - 1
+    elif expected is None:
         least = np.log(delta) / np.log1p(-max_risk)
         first = min(int(np.searchsorted(decided, _FIRST_LEVEL * least)), len(counts) - 1)
     else:

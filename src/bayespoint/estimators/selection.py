@@ -96,12 +96,12 @@ class _TimeUpError(Exception):
 def choose_held_out(
     kernel: Kernel, X: Matrix, label: Array, weight: Array, settings: Candidate,
     names: Sequence[str], *, scale: float, noise: float = 0.0, alone: Any = True,
-    stop: Callable[[], bool] | None = None,
+    biases: Sequence[float] = BIASES, stop: Callable[[], bool] | None = None,
 ) -> Chosen:  # fmt: skip
     """Maximise the probability of labels held out over some of "gamma", "softness" and "bias".
 
     Parameters as for `choose`; ``noise`` is the share of wrong labels, ``alone`` as for
-    `inference.ep.sites.held_out_scores`.
+    `inference.ep.sites.held_out_scores`, ``biases`` are tried in the end.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def choose_held_out(
         if smooth:
             _simplex(search, smooth)
         if "bias" in names:
-            search.try_biases()
+            search.try_biases(biases)
     except _TimeUpError:
         pass
     return search.chosen()
@@ -167,7 +167,7 @@ def look_again(
 
 def choose_by_loss(
     trial: Callable[[Candidate], float], settings: Candidate, names: Sequence[str], *,
-    scale: float, stop: Callable[[], bool],
+    scale: float, stop: Callable[[], bool], biases: Sequence[float] = BIASES,
 ) -> list[Candidate]:  # fmt: skip
     """Compare widths, then softness, then bias, by the log-loss of labels left out.
 
@@ -182,6 +182,8 @@ def choose_by_loss(
         Unit of gamma.
     stop : callable
         Says when time is up.
+    biases : sequence of float
+        That are tried.
 
     Returns
     -------
@@ -198,7 +200,7 @@ def choose_by_loss(
             tried.append((trial(candidate), candidate))
         least, best = min(tried, key=lambda pair: pair[0])
         narrower = sorted(c.gamma for _, c in tried if c.gamma > best.gamma)
-    for name, values in (("softness", SOFTNESS), ("bias", BIASES)):
+    for name, values in (("softness", SOFTNESS), ("bias", biases)):
         for value in values if name in names else ():
             if np.isfinite(least) and (stop() or value == getattr(best, name)):
                 continue
@@ -304,7 +306,7 @@ class _Search:
 
     def _loss(self, point: Array, value: float) -> tuple[float, Array]:
         """Minus value and log-prior, and the gradient of the latter; keeps the best point."""
-        mean, deviation = np.array([PRIORS[name] for name in self.names]).T
+        mean, deviation = np.array([PRIORS[name] for name in self.names]).reshape(-1, 2).T
         away = (point - mean) / deviation
         loss = -value + 0.5 * away @ away
         if not np.isfinite(loss):  # no distribution was found: as bad as labels at random
@@ -359,6 +361,18 @@ class HeldOutLoss(_Search):
         """Loss at a point; the best point so far is kept."""
         self._begin()
         return self._loss(point, self._log_probability(self.settings(point)))[0]
+
+    def try_biases(self, biases: Sequence[float]) -> None:
+        """Compare variances of the bias weight, all else as it is best; the better one is kept."""
+        if not np.isfinite(self.best_value):
+            self(self.best)
+        for bias in biases:
+            if bias == self.fixed.bias and np.isfinite(self.best_value):
+                continue
+            self._begin()
+            value = self._log_probability(self.settings(self.best)._replace(bias=bias))
+            if value > self.best_value:
+                self.fixed, self.best_value = self.fixed._replace(bias=bias), value
 
     def _log_probability(self, settings: Candidate) -> float:
         kernel = self.kernel.with_settings(settings.gamma, settings.bias)

@@ -23,6 +23,7 @@ from bayespoint.estimators.parameters import (
     class_noise,
 )
 from bayespoint.estimators.selection import (
+    BIASES,
     EVIDENCE_POINTS,
     SECOND_STEPS,
     Candidate,
@@ -174,6 +175,7 @@ def settle(
     kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
     data.check_origin(data.inputs.lengths(kernel))
     late = _choosing_is_over(parameters.max_time, budget)
+    biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
     chosen = evidence_points(data.distinct.label, entropy)
     if by_evidence_:
         # What held-out labels choose later is free, too.
@@ -186,7 +188,7 @@ def settle(
     if by_held_out_ and (method is None or method.from_posterior):
         noise = float(np.average(settings.class_noise, weights=data.class_share))
         alone = ~contested(data.distinct)
-        search = partial(choose_held_out, noise=noise, alone=alone[chosen])
+        search = partial(choose_held_out, noise=noise, alone=alone[chosen], biases=biases)
         found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
         settings = _taken(settings, found.settings, by_held_out_)
         if len(chosen) < data.inputs.shape[0] and set(by_held_out_) & set(SECOND_STEPS):
@@ -195,9 +197,15 @@ def settle(
             found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
             settings = _taken(settings, found.settings, by_held_out_)
     elif by_held_out_:
-        trials = _Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
-        settings = trials.best(scale, late)
+        trials = Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
+        settings = trials.best(scale, late, biases)
     return settings
+
+
+def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:
+    """Variances of the bias weight to try: without any, no row may lie at the origin."""
+    lengths = data.inputs.lengths(replace(kernel, bias=0.0))
+    return [bias for bias in BIASES if bias > 0 or np.all(lengths > 0)]
 
 
 def _open_settings(
@@ -272,7 +280,7 @@ def _taken(settings: Settings, found: Candidate, names: Sequence[str]) -> Settin
     return settings
 
 
-class _Trials:
+class Trials:
     """Compares settings by what the method itself says of points left out."""
 
     def __init__(
@@ -283,23 +291,24 @@ class _Trials:
         self._names = names
         self._plan = Plan(TRIED_DRAWS, 0.0, entropy, budget, threads)
 
-    def best(self, scale: float, late: Callable[[], bool]) -> Settings:
+    def best(self, scale: float, late: Callable[[], bool], biases: Sequence[float]) -> Settings:
+        """Return the settings with the least log-loss."""
         found = choose_by_loss(
-            partial(self._loss, most=LINK_POINTS), _candidate(self._settings), self._names,
-            scale=scale, stop=late,
+            partial(self.loss, most=LINK_POINTS), _candidate(self._settings), self._names,
+            scale=scale, stop=late, biases=biases,
         )  # fmt: skip
         chosen = found[0]
         if len(found) > 1 and len(self._data.distinct.label) > LINK_POINTS and not late():
             # More points favour narrower kernels: go on as long as they are better.
-            least = self._loss(chosen, SECOND_LOOK_DRAWN)
+            least = self.loss(chosen, SECOND_LOOK_DRAWN)
             for candidate in found[1:]:
-                loss = np.inf if late() else self._loss(candidate, SECOND_LOOK_DRAWN)
+                loss = np.inf if late() else self.loss(candidate, SECOND_LOOK_DRAWN)
                 if not loss < least:
                     break
                 chosen, least = candidate, loss
         return _taken(self._settings, chosen, self._names)
 
-    def _loss(self, candidate: Candidate, most: int) -> float:
+    def loss(self, candidate: Candidate, most: int) -> float:
         """Log-loss of labels that were left out, of at most so many points."""
         label, weight = self._data.distinct.label, self._data.distinct.weight
         chosen = link_points(label, self._plan.entropy, most)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from bayespoint._loops.perceptron import CONVERGED, PAUSED
+from bayespoint._loops.perceptron import CONVERGED, EXHAUSTED, PAUSED
 from bayespoint._support import devices
 from bayespoint.gpu.kernels import loops
 from bayespoint.gpu.loops.perceptron_torch import (
@@ -34,6 +34,33 @@ FEW = 0.2
 
 # State of a run that has ended, before its outputs were computed anew.
 UNVERIFIED = -4
+
+
+class _BeforeOfOrders:
+    """As the list of `Wave.before`; the last of the orders that count has the sum of them all."""
+
+    def __init__(self, wave, outputs, left_out):
+        self._wave, self._outputs, self._left_out = wave, outputs, left_out
+        self._counting = None  # numbers of orders
+
+    def __getitem__(self, order):
+        """Return `Before`, or None where another order has it."""
+        if self._counting is None:
+            ended = self._wave.ended()
+            self._counting = ended if order in ended else np.array([order])  # cut short
+        return self._sum(self._counting) if order == self._counting[-1] else None
+
+    def _sum(self, orders):
+        n_machines, left_out = len(self._wave.targets), self._left_out[orders]
+        away = torch.from_numpy(left_out).to(self._outputs.device)
+        sums = torch.zeros((2, n_machines, left_out.shape[1]), device=away.device).double()
+        for order, left in zip(orders, away, strict=True):
+            outputs = self._outputs[order * n_machines : (order + 1) * n_machines].double()
+            sums[1] += outputs * left
+            sums[0] += outputs * ~left
+        n_unseen = left_out.sum(axis=0)
+        seen, unseen = sums.cpu().numpy()
+        return Before(seen, unseen, len(orders) - n_unseen, n_unseen)
 
 
 class DeviceWave:
@@ -104,21 +131,25 @@ class DeviceWave:
         self._verify(np.flatnonzero(self._wanted < 0))
 
     def before(self, left_out):
-        """Outputs of the unit classifiers of all orders, which leave points out, with the last."""
+        """Outputs of the unit classifiers of all orders, which leave some points out.
+
+        Asked for later, once it is known which orders have ended: those of all of these come with
+        the last, so that few numbers leave the device.
+        """
         n_machines = len(self.targets)
         self.violated(np.arange(len(self)))  # verified, so that lengths are known
-        away = torch.from_numpy(left_out).to(self.rows.device)
         length = torch.from_numpy(np.sqrt(self._squared)).to(self.rows.device)
-        sums = torch.zeros((2, n_machines, left_out.shape[1]), device=away.device).double()
-        for order, unseen in enumerate(away):
-            runs = slice(order * n_machines, (order + 1) * n_machines)
+        held = torch.empty(self._outputs.shape, dtype=torch.float32, device=self.rows.device)
+        for start in range(0, len(self), n_machines):
+            runs = slice(start, start + n_machines)
             softened = self._ridge * self._targets * self._counts[runs]
-            outputs = (self._outputs[runs].double() - softened) / length[runs, None]
-            sums[1] += outputs * unseen
-            sums[0] += outputs * ~unseen
-        n_unseen = left_out.sum(axis=0)
-        counts = len(left_out) - n_unseen, n_unseen
-        return [None] * (len(left_out) - 1) + [Before(*sums.cpu().numpy(), *counts)]
+            held[runs] = ((self._outputs[runs].double() - softened) / length[runs, None]).float()
+        return _BeforeOfOrders(self, held, left_out)
+
+    def ended(self):
+        """Numbers of the orders whose runs have all ended, and are verified."""
+        ended = np.isin(self.state, (CONVERGED, EXHAUSTED)).reshape(-1, len(self.targets))
+        return np.flatnonzero(np.all(ended, axis=1))
 
     def advance(self, active, max_visits, threads):  # noqa: ARG002
         """Advance some of the runs for some 50 ms, or until they want rows."""

@@ -29,6 +29,10 @@ FARTHEST = 6.0
 # Of Gaussian posteriors: votes are about right, so the logarithm of their steepness is about 0.
 VOTES_USUAL = (0.0, 0.5)
 
+# Rows of each class that more than a temperature is fitted to: without its only row, nothing tells
+# a class, and offsets would follow the others.
+LEAST_ROWS = 2
+
 # Steps of the fit; each is a few products of the outputs with W.
 MAX_STEPS = 200
 
@@ -107,7 +111,7 @@ def fit_steepness(
 
     Parameters as for `fit_link`.
     """
-    loss = _LinkLoss(outputs, label, weight, noise, usual)
+    loss = LinkLoss(outputs, label, weight, noise, usual)
     best = loss.steepness()
     return float(np.exp(best.x)), -float(best.fun) / loss.scale
 
@@ -139,15 +143,18 @@ def fit_link(
     -------
     Link
     """
-    loss = _LinkLoss(outputs, label, weight, noise, usual)
+    loss = LinkLoss(outputs, label, weight, noise, usual)
+    start = loss.start(loss.steepness().x)
+    if np.bincount(label, minlength=loss.n_classes).min() < LEAST_ROWS:
+        return loss.link(start)
     best = minimize(
-        loss, loss.start(loss.steepness().x), jac=True, method="L-BFGS-B",
+        loss, start, jac=True, method="L-BFGS-B",
         options={"maxiter": MAX_STEPS},
     )  # fmt: skip
     return loss.link(best.x)
 
 
-class _LinkLoss:
+class LinkLoss:
     """Minus the penalised log-likelihood of labels, and its gradient.
 
     A point is (log steepness, W / steepness, b), flat.
@@ -183,6 +190,7 @@ class _LinkLoss:
         )  # fmt: skip
 
     def start(self, log_steepness: float) -> Array:
+        """Return the point of a temperature."""
         return np.concatenate([[log_steepness], np.eye(self.n).ravel(), np.zeros(self.n)])
 
     def _parts(self, point: Array) -> tuple[float, Array, Array]:
@@ -190,10 +198,12 @@ class _LinkLoss:
         return np.exp(point[0]), point[1 : 1 + n * n].reshape(n, n), point[1 + n * n :]
 
     def link(self, point: Array) -> Link:
+        """Return the link of a point."""
         steepness, shape, offset = self._parts(point)
         return Link(steepness * shape, offset)
 
     def __call__(self, point: Array) -> tuple[float, Array]:
+        """Loss and gradient at a point, a row's share of them."""
         steepness, shape, offset = self._parts(point)
         scores = steepness * (self.outputs @ shape.T) + offset
         if self.binary:

@@ -19,6 +19,11 @@ def refuse_if(wrong: Any, message: str) -> None:
         raise ModelFileError(message)
 
 
+def attributes(part: Any) -> Mapping[str, Any]:
+    """Fields of a dataclass or of a named tuple, by name."""
+    return part._asdict() if hasattr(part, "_asdict") else vars(part)
+
+
 def check_names(names: Iterable[str], kind: type, where: str = "") -> None:
     """Refuse missing and unknown names of attributes or fields; what follows may be missing."""
     names, entries = list(names), FIELDS[kind]
@@ -69,7 +74,7 @@ def _check_part(name: str, value: Any, entry: fields.Part, sizes: dict[str, int]
     kinds = [kind.__name__ for kind in entry.classes]
     found = type(value).__name__
     refuse_if(type(value) not in entry.classes, f"{name} is of type {found}, none of {kinds}.")
-    check_fields(vars(value), type(value), sizes, f"{name}.")
+    check_fields(attributes(value), type(value), sizes, f"{name}.")
 
 
 def _check_array(name: str, value: Any, entry: fields.Array, sizes: dict[str, int]) -> None:

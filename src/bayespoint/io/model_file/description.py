@@ -52,7 +52,7 @@ def described(document: dict[str, Any], schema: int, reader: Reader) -> dict[str
     if rejecting:
         found["rejection"] = _each(node.get("parameters"), reader) | {
             name: plain(_object(node.get("fitted")).get(name), reader)
-            for name in ("threshold_", "coverage_", "risk_bound_")
+            for name in ("confidence_", "threshold_", "coverage_", "risk_bound_")
         }
     found["encoder"] = document["encoder"] is not None
     found["about"] = document["about"]

@@ -1,7 +1,8 @@
 """Classifiers as JSON and arrays, and back: a fixed list of classes, built from checked values.
 
-A dataclass of `fields` is an object with one key, its name; its fields are in it. What follows from
-others is left out: the draws of a predictor, and its points as the kernel lays them out.
+A dataclass or named tuple of `fields` is an object with one key, its name; its fields are in it.
+What follows from others is left out: the draws of a predictor, and its points as the kernel lays
+them out. So is what a fit said of its rows without them (``held_out_proba_``).
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ import scipy.sparse as sp
 
 from bayespoint._support.types import Matrix
 from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.confidence import RULES
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.predictors import Predictor
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.inference.draws import Draws
-from bayespoint.io.model_file.checks import check_names, refuse_if
+from bayespoint.io.model_file.checks import attributes, check_names, refuse_if
 from bayespoint.io.model_file.errors import ModelFileError, one_line, shown
 from bayespoint.io.model_file.fields import FIELDS, FOLLOWS, MAX_DEGREE, Array, Part
 from bayespoint.io.model_file.reading import Reader
@@ -72,7 +74,9 @@ def _encode_fields(
         value, place = values[name], where + name
         if isinstance(entry, Part) and value is not None:
             part = type(value)
-            found[name] = {part.__name__: _encode_fields(vars(value), part, writer, f"{place}.")}
+            found[name] = {
+                part.__name__: _encode_fields(attributes(value), part, writer, f"{place}.")
+            }
         elif isinstance(entry, Array) and entry.readable:
             found[name] = encode_labels(value, writer, place)
         else:
@@ -95,12 +99,12 @@ def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[s
     inner = state.pop("estimator_", None)
     if callable(parameters["confidence"]):
         raise ModelFileError(
-            "confidence= is a function, which would have to run when the file is loaded; use "
-            "'output', 'gap' or 'vote'."
+            f"confidence= is a function, which would have to run when the file is loaded; use one "
+            f"of {('auto', *RULES)}."
         )
     _check_parameters(classifier)
     if inner is not None:
-        check_rejecting(state, vars(inner))
+        check_rejecting(state, vars(inner), parameters["confidence"])
     estimator = parameters.pop("estimator")
     node = {
         "class": "RejectingClassifier",
@@ -231,7 +235,7 @@ def _decode_rejecting(node: dict[str, Any], reader: Reader) -> RejectingClassifi
         if not hasattr(inner, "classes_"):
             raise ModelFileError("the classifier inside is not fitted.")
         state = _decode_fields(node["fitted"], RejectingClassifier, reader)
-        check_rejecting(state, vars(inner))
+        check_rejecting(state, vars(inner), parameters["confidence"])
         classifier.__dict__.update(state, estimator_=inner)
         classifier.predicted_dtype()
     return classifier

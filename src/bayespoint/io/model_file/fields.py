@@ -1,7 +1,7 @@
 """What fit leaves in a classifier: the type, shape and range of every attribute and field.
 
 Model files are written and read by this table alone: a new fitted attribute, or a new field of one
-of these dataclasses, needs an entry here.
+of these dataclasses and named tuples, needs an entry here.
 """
 
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 from bayespoint.estimators import predictors
 from bayespoint.estimators.base import Trained
 from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.estimators.confidence import RULES
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.parameters import DECISIONS
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -22,6 +23,7 @@ from bayespoint.inference.ep.method import HeldSites
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.perceptron.ensemble import PerceptronSums
 from bayespoint.space.kernels import KERNELS, Kernel, Points
+from bayespoint.space.left_out import Before
 from bayespoint.space.links import Link
 
 LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
@@ -35,7 +37,7 @@ RESUMES = tuple(dict.fromkeys(m.resume for m in METHODS.values() if m.resume is 
 # Attributes that are not always there.
 OPTIONAL = ("feature_names_in_",)
 
-# What other attributes tell: no file holds it.
+# What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
 
 NUMBER = (int, float, np.integer, np.floating)
@@ -73,7 +75,7 @@ class Plain(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of some dataclasses of the table."""
+    """One of some dataclasses or named tuples of the table."""
 
     classes: tuple[type, ...]
     needed: bool = True
@@ -110,13 +112,14 @@ FIELDS: dict[type, dict[str, Any]] = {
     },
     RejectingClassifier: _CLASSIFIER | {
         "threshold_": Plain(NUMBER, finite=False), "coverage_": Plain(NUMBER),
-        "risk_bound_": Plain(NUMBER),
+        "risk_bound_": Plain(NUMBER), "confidence_": Plain((str,), choices=RULES),
     },
     Trained: {
         "n_samples": Plain((int,), least=1, axis="n"), "row": Array("p", "iu", below="n"),
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
-        "label": Array("n", "iu", below="c", needed=False), "held_out": FOLLOWS,
+        "label": Array("n", "iu", below="c", needed=False),
+        "held_out": FOLLOWS,  # what the fit said of each row without it: None once loaded
     },
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
@@ -136,7 +139,11 @@ FIELDS: dict[type, dict[str, Any]] = {
     PerceptronSums: {
         "sum_coef": Array("mp"), "sum_output": Array("mp"), "numbers": Array("d", "iu"),
         "violated": Array("dm", "iu"), "finished": Array("d", "b"),
-        "before": Plain((type(None),), needed=False),
+        "before": Part((Before,), needed=False),
+    },
+    Before: {
+        "seen": Array("mp"), "unseen": Array("mp"), "n_seen": Array("p", "iu"),
+        "n_unseen": Array("p", "iu"),
     },
     BallPaths: {"path": Array("bp"), "kicks": Array("bp"), "last": Array("bp")},
     HeldSites: {"sites": Array("m2p", finite=False)},

@@ -28,6 +28,9 @@ PREDICTORS = {
     "vote": predictors.VotePredictor, "calibrated": predictors.GaussianPredictor,
 }  # fmt: skip
 
+# What RejectingClassifier chooses from with confidence="auto".
+AUTO_RULES = ("probability", "gap")
+
 
 def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     """Refuse the fitted attributes of a classifier unless all of them fit together.
@@ -52,9 +55,15 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
         _check_shells(state["table_"], state["shells_"], sizes)
 
 
-def check_rejecting(state: Mapping[str, Any], inner: Mapping[str, Any]) -> None:
-    """Refuse the fitted attributes of a `RejectingClassifier` around a classifier's."""
+def check_rejecting(state: Mapping[str, Any], inner: Mapping[str, Any], confidence: str) -> None:
+    """Refuse the fitted attributes of a `RejectingClassifier` around a classifier's.
+
+    ``confidence``: the parameter.
+    """
     check_fields(state, RejectingClassifier, {})
+    rule = state["confidence_"]
+    suits = rule in AUTO_RULES if confidence == "auto" else rule == confidence
+    refuse_if(not suits, f"confidence_ is {rule!r} for confidence={confidence!r}.")
     for name in ("classes_", "n_features_in_"):
         agree = np.array_equal(state[name], inner[name])
         refuse_if(not agree, f"{name} is not that of the classifier inside.")
@@ -127,6 +136,9 @@ def _check_decision(
     if isinstance(predictor, predictors.GaussianPredictor):
         agree = (predictor.link is not None) == calibrated
         refuse_if(not agree, f"predictor_.link does not suit {decision!r}.")
+    link = getattr(predictor, "link", None)
+    turned = link is not None and sizes["m"] == 1 and link.weights[0, 0] <= 0
+    refuse_if(turned, "predictor_.link.weights is not positive, and would turn classes around.")
 
 
 def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:

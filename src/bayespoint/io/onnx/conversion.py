@@ -243,7 +243,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if len(classes) == 2:
         results["decision"] = w.add("Squeeze", graph.decision, np.array([1]))
     if isinstance(model, RejectingClassifier):
-        rejected = graph.rejected(model.confidence, model.threshold_, winners)
+        rejected = graph.rejected(model.confidence_, model.threshold_, winners)
         results["rejected"] = rejected
         if not options["nocl"] and _same_kind(model.reject_label, model.classes_):
             instead = _labels(np.array([model.reject_label]))

@@ -9,7 +9,7 @@ where they are large); relative errors of Student's tails, down to 1e-300, are b
 degree of freedom and 1e-10 for 2 to 20,000.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -27,39 +27,17 @@ FARTHEST = 1e150
 # Student's tails are fitted down to this logarithm, and votes below exp(-690.8) count as that.
 _LEAST_LOG_TAIL = -685.0
 
-# Abramowitz and Stegun 26.2.23: normal quantiles to 5e-4. Two of Newton's steps make it 1e-12.
-_QUANTILE_ABOVE = (2.515517, 0.802853, 0.010328)
-_QUANTILE_BELOW = (1.0, 1.432788, 0.189269, 0.001308)
-_NEWTON_STEPS = 2
-
 
 def log_tail(w: Writer, z: str) -> str:
     """Logarithm of the normal probability beyond z >= 0."""
-    return w.add("Sub", _log_mills(w, z), _half_square(w, z))
-
-
-def log_ndtr(w: Writer, z: str) -> str:
-    """Logarithm of the normal distribution function."""
-    tail = log_tail(w, w.add("Abs", z))
-    return w.add("Where", w.add("Greater", z, 0.0), log_complement(w, tail), tail)
+    half_square = w.add("Mul", w.add("Mul", z, z), 0.5)
+    # The rest is the logarithm of Mills' ratio, up to a constant.
+    return w.add("Sub", _times_polynomial(w, _mapped(w, z), 0.0, normal_fit()), half_square)
 
 
 def log_complement(w: Writer, log_p: str) -> str:
     """log(1 - p)."""
     return w.add("Log", w.add("Sub", 1.0, w.add("Exp", log_p)))
-
-
-def tail_quantile(w: Writer, target: str) -> str:
-    """Find z >= 0 whose `log_tail` is ``target`` <= log(1/2)."""
-    t = w.add("Sqrt", w.add("Mul", target, -2.0))
-    start = w.add("Div", _horner(w, t, _QUANTILE_ABOVE), _horner(w, t, _QUANTILE_BELOW))
-    z = w.add("Max", w.add("Sub", t, start), 0.0)
-    for _ in range(_NEWTON_STEPS):
-        log_mills = _log_mills(w, z)
-        miss = w.add("Sub", w.add("Sub", log_mills, _half_square(w, z)), target)
-        mills = w.add("Mul", w.add("Exp", log_mills), float(np.sqrt(2 * np.pi)))
-        z = w.add("Max", w.add("Add", z, w.add("Mul", miss, mills)), 0.0)
-    return z
 
 
 def log_student_tail(w: Writer, u: str, df: float) -> str:
@@ -74,15 +52,6 @@ def log_student_tail(w: Writer, u: str, df: float) -> str:
     return w.add("Add", power, _times_polynomial(w, q, low, coef))
 
 
-def _half_square(w: Writer, z: str) -> str:
-    return w.add("Mul", w.add("Mul", z, z), 0.5)
-
-
-def _log_mills(w: Writer, z: str) -> str:
-    """Logarithm of the normal probability beyond z, times exp(z²/2)."""
-    return _times_polynomial(w, _mapped(w, z), 0.0, normal_fit())
-
-
 def _mapped(w: Writer, z: str) -> str:
     return w.add("Reciprocal", w.add("Add", w.add("Div", z, SCALE), 1.0))
 
@@ -93,7 +62,7 @@ def _times_polynomial(w: Writer, q: str, low: float, coef: Array) -> str:
     return w.add("Add", w.add("Log", q), _horner(w, x, coef))
 
 
-def _horner(w: Writer, x: str, coef: Sequence[float] | Array) -> str:
+def _horner(w: Writer, x: str, coef: Array) -> str:
     value = w.add("Mul", x, float(coef[-1]))
     for c in coef[-2:0:-1]:
         value = w.add("Mul", w.add("Add", value, float(c)), x)

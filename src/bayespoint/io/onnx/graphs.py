@@ -1,8 +1,8 @@
 """What a fitted classifier says about new points, as nodes of a graph.
 
-Follows `estimators.predictors` and `space.decisions` function by function; votes are kept as
-logarithms throughout. Everything is computed in double precision: distances in single precision
-would lose too many digits.
+Follows `estimators.predictors`, `space.links` and `space.decisions` function by function; votes are
+kept as logarithms throughout. Everything is computed in double precision: distances in single
+precision would lose too many digits.
 """
 
 from collections.abc import Callable
@@ -22,23 +22,22 @@ from bayespoint.estimators.predictors import (
 from bayespoint.io.onnx.functions import (
     FARTHEST,
     log_complement,
-    log_ndtr,
     log_student_tail,
     log_tail,
-    tail_quantile,
 )
 from bayespoint.io.onnx.machines import Machines
 from bayespoint.io.onnx.writer import Writer
 from bayespoint.space.decisions import LEAST_PROBABILITY
+from bayespoint.space.links import Link
 
 LEAST_LOG = float(np.log(LEAST_PROBABILITY))
-
-# Logarithm of the smallest double: what is below is zero to the classifier.
-_UNDERFLOW = float(np.log(5e-324))
 
 # A confidence this near to the threshold (relative, where that is above 1) is the threshold: the
 # row that the threshold was taken from must be rejected, whatever the order of summation.
 SAME_CONFIDENCE = 1e-9
+# Probabilities near 1 differ by what their log-odds, up to 37, make of that, and by rounding.
+LARGEST_LOG_ODDS = 37.0
+ROUNDING = 4 * float(np.finfo(float).eps)
 
 
 class ClassifierGraph:
@@ -51,25 +50,19 @@ class ClassifierGraph:
         # NaN for rows with NaN or infinity, else zero.
         self._doubt = w.reduce("ReduceSum", w.add("Mul", X, 0.0), 1)
         self._machines = Machines(w, predictor.support, X)
-        self._steepness: Any = getattr(predictor, "steepness", None)
-        odds = self._log_odds() if self._votes else self._shifted()
+        self._link: Any = getattr(predictor, "link", None)
+        odds = self._log_odds() if self._votes else self._scores_of_points()
         self.decision = w.add("Add", odds, self._doubt)  # (n, 1) or (n, n_classes)
 
     # ------------------------------------------------------------------ what comes out
 
     def probabilities(self) -> str:
         """Probabilities, (n, n_classes)."""
-        w, f = self._w, self.decision
+        w = self._w
         if self._n_classes == 2:
-            sides = self.both_sides()
-            if self._votes:
-                p = w.add("Sigmoid", sides)
-            else:
-                p = w.add("Exp", log_ndtr(w, w.add("Mul", sides, float(self._steepness))))
-        elif self._votes:
-            p = w.add("Exp", f)
+            p = w.add("Sigmoid", self.both_sides())
         else:
-            p = w.add("Softmax", w.add("Mul", f, float(self._steepness)), axis=1)
+            p = w.add("Softmax", self.decision, axis=1)
         return w.add("Add", p, self._doubt)
 
     def both_sides(self) -> str:
@@ -97,20 +90,18 @@ class ClassifierGraph:
         if callable(rule):
             raise ValueError(
                 "confidence is a callable, whose Python code no ONNX graph can hold; fit with "
-                "confidence='gap', 'output' or 'vote' to export."
+                "confidence='probability', 'gap', 'output' or 'vote' to export."
             )
         confidence = self._vote_share(winners) if rule == "vote" else self._margin(rule)
         confidence = w.add("Add", confidence, self._doubt)
-        least = threshold
-        if np.isfinite(threshold):
-            least = threshold + SAME_CONFIDENCE * max(1.0, abs(threshold))
-        decided = w.add("Greater", confidence, float(least))
+        decided = w.add("Greater", confidence, float(threshold + _slack(rule, threshold)))
         return w.add("Squeeze", w.add("Not", decided), np.array([1]))
 
     def _margin(self, rule: str) -> str:
-        w, outputs = self._w, self.both_sides()
+        w = self._w
+        outputs = self.probabilities() if rule == "probability" else self.both_sides()
         best = w.reduce("ReduceMax", outputs, 1)
-        if rule == "output":
+        if rule != "gap":
             return best
         number = w.add("ArgMax", outputs, axis=1, keepdims=1)
         others = w.add("Equal", number, np.arange(self._n_classes)[None])
@@ -118,7 +109,7 @@ class ClassifierGraph:
         return w.add("Sub", best, second)
 
     def _vote_share(self, winners: str) -> str:
-        """Share of the committee of `rejection.confidence_of` that agrees, (n, 1)."""
+        """Share of the committee of `confidence.confidence_of` that agrees, (n, 1)."""
         w, predictor = self._w, self._predictor
         if predictor.committee is None:
             raise ValueError(
@@ -131,29 +122,26 @@ class ClassifierGraph:
             said = w.add("ArgMax", self._combined(self._draw_votes(coef)), axis=2, keepdims=0)
         else:
             outputs = w.stack([self._machines.outputs(part) for part in coef], axis=2)
-            said = self._winners_of(self._shifted_outputs(outputs), axis=2)
+            said = self._winners_of(self._scores(outputs), axis=2)
         agree = w.add("Equal", said, w.add("Unsqueeze", winners, np.array([1])))
         return w.reduce("ReduceMean", w.cast(agree, "DOUBLE"), 1)
 
     # ------------------------------------------------------------------ Bayes point
 
-    def _shifted(self) -> str:
-        return self._shifted_outputs(self._machines.outputs(self._predictor.bayes_points))
+    def _scores_of_points(self) -> str:
+        return self._scores(self._machines.outputs(self._predictor.bayes_points))
 
-    def _shifted_outputs(self, outputs: str) -> str:
-        """Outputs, classes last, moved by class weights."""
-        w, kappa, log_weight = self._w, float(self._steepness), self._log_weight()
-        if log_weight is None:
-            return outputs
-        if self._n_classes > 2:
-            return w.add("Add", outputs, log_weight / kappa)
-        scaled = w.add("Mul", outputs, kappa)
-        odds = w.add("Sub", log_ndtr(w, scaled), log_ndtr(w, w.add("Neg", scaled)))
-        logit = w.add("Add", odds, float(log_weight[1] - log_weight[0]))
-        size = w.add("Abs", logit)
-        log_p = w.add("Neg", w.add("Add", size, _log1p_exp_minus(w, size)))
-        z = w.add("Mul", tail_quantile(w, log_p), w.add("Sign", logit))
-        return w.add("Div", z, kappa)
+    def _scores(self, outputs: str) -> str:
+        """Scores of the link, classes last, moved by class weights."""
+        link, log_weight = self._link, self._log_weight()
+        offset = np.asarray(link.offset, dtype=np.float64)
+        if log_weight is not None:
+            offset = offset + (log_weight if self._n_classes > 2 else np.diff(log_weight))
+        return self._linear(outputs, link.weights, offset)
+
+    def _linear(self, values: str, weights: Array, offset: Array) -> str:
+        w, weights = self._w, np.array(weights, dtype=np.float64)
+        return w.add("Add", w.add("MatMul", values, weights.T), np.array(offset, dtype=np.float64))
 
     def _log_weight(self) -> Array | None:
         log_weight = np.asarray(self._predictor.log_weight, dtype=np.float64)
@@ -178,8 +166,8 @@ class ClassifierGraph:
     def _combined(self, votes: str) -> str:
         """Log-probabilities from logarithms of votes, classes last."""
         w, noise = self._w, self._predictor.noise
-        if self._steepness is not None:
-            votes = self._sharpened(votes)
+        if self._link is not None:
+            votes = self._linked(w.add("Max", votes, LEAST_LOG), self._link)
         votes = w.add("Max", votes, LEAST_LOG)
         if noise and isinstance(self._predictor, VotePredictor):
             p, wrong = w.add("Softmax", votes, axis=-1), noise / (self._n_classes - 1)
@@ -190,18 +178,12 @@ class ClassifierGraph:
             votes = w.add("Add", votes, log_weight)
         return w.add("LogSoftmax", votes, axis=-1)
 
-    def _sharpened(self, votes: str) -> str:
-        w, kappa = self._w, float(self._steepness)
-        if self._n_classes > 2:
-            logs = w.add("Mul", w.add("Max", votes, LEAST_LOG), kappa)
-            return w.add("Sub", logs, w.reduce("ReduceMax", logs, -1))
-        smaller = w.reduce("ReduceMin", votes, -1)
-        side = w.add("Where", w.add("Equal", votes, smaller), -1.0, 1.0)
-        side = w.add("Where", w.add("Less", smaller, float(np.log(0.5))), side, 0.0)
-        lost = w.add("Less", smaller, _UNDERFLOW)
-        z = tail_quantile(w, w.add("Min", w.add("Max", smaller, _UNDERFLOW), float(np.log(0.5))))
-        z = w.add("Where", lost, FARTHEST, w.add("Mul", z, kappa))
-        return log_ndtr(w, w.add("Mul", z, side))
+    def _linked(self, votes: str, link: Link) -> str:
+        """Logarithms of the votes that a link makes of logarithms of votes."""
+        weights, offset = link.weights, link.offset
+        if self._n_classes == 2:  # of log-odds: scores 0 and w (log yes - log no) + b
+            weights, offset = link.weights * [[0.0, 0.0], [-1.0, 1.0]], np.append(0.0, link.offset)
+        return self._w.add("LogSoftmax", self._linear(votes, weights, offset), axis=-1)
 
     def _gaussian_votes(self, held: GaussianPredictor) -> str:
         """Logarithms of votes in closed form, (n, n_classes)."""
@@ -258,6 +240,10 @@ def _floored_log(w: Writer, p: str) -> str:
     return w.add("Log", w.add("Max", p, LEAST_PROBABILITY))
 
 
-def _log1p_exp_minus(w: Writer, size: str) -> str:
-    """log(1 + exp(-size)) for size >= 0."""
-    return w.add("Log", w.add("Add", w.add("Exp", w.add("Neg", size)), 1.0))
+def _slack(rule: str, threshold: float) -> float:
+    """How far above the threshold a confidence is still the threshold."""
+    if not np.isfinite(threshold):
+        return 0.0
+    if rule == "probability":
+        return SAME_CONFIDENCE * min(1.0, LARGEST_LOG_ODDS * abs(1.0 - threshold)) + ROUNDING
+    return SAME_CONFIDENCE * max(1.0, abs(threshold))
