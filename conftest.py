@@ -1,5 +1,10 @@
 """What pytest must not collect for doctests."""
 
+import importlib.util
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent / "src"
+
 collect_ignore_glob = [
     "tests/helpers/*",
     "tests/conftest.py",
@@ -11,3 +16,12 @@ collect_ignore_glob = [
     # Needs skl2onnx; tests/io runs its doctests.
     "src/bayespoint/io/onnx/*",
 ]
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave the sources out where an installed package is tested."""
+    if not collection_path.is_relative_to(SOURCE):
+        return None
+    package = importlib.util.find_spec("bayespoint")
+    here = package is not None and Path(package.origin).resolve().is_relative_to(SOURCE)
+    return None if here else True

@@ -52,17 +52,19 @@ def keep_bytecode():
 
 
 def compile_loops():
-    """Fill Numba's cache, where it is empty, in one process for each kind of loop."""
+    """Fill Numba's cache, where it is empty or old, in one process for each kind of loop."""
     package = Path(importlib.util.find_spec("bayespoint").origin).parent
-    if list(package.glob("_loops/__pycache__/*.nbi")):
+    compiled = [path.stat().st_mtime for path in package.glob("_loops/__pycache__/*.nbi")]
+    if max(compiled, default=0.0) > max(p.stat().st_mtime for p in package.glob("_loops/*.py")):
         return
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [package.parent, TESTS]))}
-    command = [sys.executable, "-m", "helpers.loops"]
+    path = [package.parent, TESTS, os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(one) for one in path if one)}
     at_work = [
-        subprocess.Popen([*command, kind], env=environment) for kind in ("billiard", "perceptron")
+        subprocess.Popen([sys.executable, "-m", "helpers.loops", kind], env=environment)
+        for kind in ("billiard", "perceptron")
     ]
-    for process in at_work:
-        process.wait()
+    if any([process.wait() for process in at_work]):  # noqa: C419  wait for all
+        raise pytest.UsageError("python -m helpers.loops failed: see above")
 
 
 # ---------------------------------------- what was skipped for want of an extra, once that is there

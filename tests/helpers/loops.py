@@ -12,10 +12,11 @@ from bayespoint.inference import sample_billiard, sample_gibbs
 def compile_billiard():
     X = np.random.default_rng(0).standard_normal((12, 3))
     y = np.where(X[:, 0] > 0, 1, -1)
-    space = VersionSpace(X @ X.T + np.eye(12), y)
-    sample_billiard(space, 4, n_chains=2, random_state=0)
-    sample_billiard(space, 4, n_chains=2, label_noise=0.1, random_state=0)
-    sample_gibbs(space, 4, label_noise=0.1, random_state=0)
+    for dtype in (np.float64, np.float32):
+        space = VersionSpace((X @ X.T + np.eye(12)).astype(dtype), y)
+        sample_billiard(space, 4, n_chains=2, random_state=0)
+        sample_billiard(space, 4, n_chains=2, label_noise=0.1, random_state=0)
+        sample_gibbs(space, 4, label_noise=0.1, random_state=0)
 
 
 def compile_perceptron():

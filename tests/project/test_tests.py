@@ -26,7 +26,7 @@ def own(value):
 
 
 def private(name):
-    """Whether a name is private; some public ones of the standard library look so."""
+    """Whether a name is private; rooms that tests may open, and public names, can look so."""
     public = ("_replace", "_asdict", "_fields", "_make", "_support", "_loops", "_exit", "_thread")
     parts = [part for part in name.split(".") if part not in public]
     return any(re.match(r"_[a-z]", part, re.IGNORECASE) for part in parts)
