@@ -19,7 +19,7 @@ from helpers.device_rows import (
 )
 
 from bayespoint import VersionSpace
-from bayespoint._loops.perceptron import CONVERGED
+from bayespoint._loops.perceptron import CONVERGED, PAUSED
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint.gpu import perceptrons as gpu_perceptrons
@@ -309,7 +309,7 @@ def test_outputs_before_a_fold_was_seen(dtype, stop_at, monkeypatch):
 
     def advance(wave, *args):
         true(wave, *args)
-        ended = np.all((wave._wanted < 0).reshape(12, -1), axis=1)
+        ended = np.all(((wave.state < 0) & (wave.state != PAUSED)).reshape(12, -1), axis=1)
         if stop_at and wave.orders.shape[1] == M and np.sum(ended) >= stop_at:
             budget.interrupt()
 

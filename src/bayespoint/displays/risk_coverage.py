@@ -102,7 +102,7 @@ class RiskCoverageDisplay:
             the curve is that of the classifier inside, before any rejection.
         X, y : array-like
             Inputs and true labels, best not those of the fit.
-        confidence : {"output", "gap", "vote"} or callable, default=None
+        confidence : {"probability", "gap", "output", "vote"} or callable, default=None
             As for :class:`RejectingClassifier`; by default its own rule where the estimator is
             one, else "gap".
         sample_weight : array-like of shape (n_samples,), default=None
@@ -118,7 +118,7 @@ class RiskCoverageDisplay:
         check_is_fitted(estimator)
         last, X_last = unwrapped(estimator, X)
         if isinstance(last, RejectingClassifier):
-            confidence = last.confidence if confidence is None else confidence
+            confidence = last.confidence_ if confidence is None else confidence
             estimator, X = last.estimator_, X_last
         return cls.from_predictions(
             y,

@@ -55,9 +55,9 @@ class BayesPointClassifier(KernelClassifier):
         are left out together, unless they have both labels), on at most 500 points, drawn in
         proportion to the classes, or one a class, with a second look on at most 2,000; for
         perceptrons by the log-loss out of five folds, on at most 2,000, with a second look at
-        narrower widths on at most 10,000. "evidence": by the probability of all labels (of EP, on at most 500
-        points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`. Without effect
-        where the kernel has no width.
+        narrower widths on at most 10,000. "evidence": by the probability of all labels (of EP,
+        on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
+        Without effect where the kernel has no width.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0

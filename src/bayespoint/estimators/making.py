@@ -113,11 +113,12 @@ def held_out_proba(
     Where rows are equal, one of them is left out.
     """
     member, again = data.distinct.member, data.distinct.member < 0
+    left_out = draws_of(inferred).left_out
     if isinstance(predictor, GaussianPredictor) and isinstance(inferred, Gaussian):
         z = np.array([posterior.held_out_scores(alone=False) for posterior in inferred.posteriors])
         proba = predictor.proba_of_scores(z)
-    elif isinstance(predictor, BayesPointPredictor) and draws_of(inferred).left_out is not None:
-        known, cosines = cosines_known(problem, draws_of(inferred).left_out)
+    elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
+        known, cosines = cosines_known(problem, left_out)
         if len(known) < len(problem.row):
             return None
         proba = predictor.proba_of_cosines(cosines)

@@ -225,7 +225,7 @@ class LinkLoss:
             by_log += (point[0] - mean) / deviation**2
         by_offset = slope.sum(axis=0) + 2 * PULL * offset
         gradient = np.concatenate([[by_log], by_shape.ravel(), by_offset])
-        return self.scale * loss, self.scale * gradient
+        return float(self.scale * loss), self.scale * gradient
 
     def _data(self, log_p: Array) -> tuple[float, Array]:
         """Minus the log-likelihood, and its derivatives by the scores."""

@@ -109,6 +109,7 @@ def perceptron_draws(
         phases = [orders] if folds is None else [_without_fold(orders, part, folds), orders]
         wave = engines.wave(rows, targets, ridge, slack, phases[0])
         before: list[Any] = [None] * len(part)
+        cut_short = folds is not None  # before the folds were seen
         run = partial(_run, wave, budget, threads or rows.threads, max_passes, check)
         try:
             run(n_phases * start, n_phases * len(numbers), n_phases)
@@ -116,6 +117,7 @@ def perceptron_draws(
                 if not budget.spent():
                     wave.settle()
                     before = wave.before(_left_out(part, folds))
+                    cut_short = False
                 wave.visit(orders)
                 run(n_phases * start + len(part), n_phases * len(numbers), n_phases)
         except KeyboardInterrupt:  # raised by somebody else's code, such as a callable kernel
@@ -125,7 +127,7 @@ def perceptron_draws(
         if wave.orders.shape[1] < len(orders[0]):  # interrupted before that
             wave.visit(orders)
         wave.settle()
-        finished = _finished(wave, n_machines)
+        finished = _finished(wave, n_machines) & (not cut_short)
         keep = np.flatnonzero(finished)
         if not len(keep) and not n_yielded:
             keep = _least_violating(wave, n_machines)
@@ -160,7 +162,7 @@ def _without_fold(orders: list[Array], numbers: range, folds: Array) -> list[Arr
         order[folds[order] != fold_of_draw(number, folds)]
         for number, order in zip(numbers, orders, strict=True)
     ]
-    length = min(map(len, parts))
+    length = len(orders[0]) - int(np.bincount(folds).max())
     return [part[:length] for part in parts]
 
 
