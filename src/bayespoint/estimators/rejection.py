@@ -104,9 +104,11 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    With ``cv="prefit"`` the promise of `max_risk` is exact: if the rows given to `fit` and those
+    With ``cv="prefit"`` the bound at each threshold is exact: if the rows given to `fit` and those
     to come are drawn independently from one distribution, the probability, over the rows given to
-    `fit`, that the true risk of decided cases exceeds `max_risk` is at most `delta`.
+    `fit`, that the true risk of decided cases exceeds `max_risk` is at most `delta`. That several
+    thresholds are tested one after the other takes them as fixed beforehand; they are ranks of the
+    confidences, for which this is not proved, but tested on data whose risk is known.
     With folds, the bound is computed from the models of the folds, each on rows it has not seen,
     and used for `estimator_`, fitted again on all rows. It then holds as far as `estimator_` errs
     no more, and has the same distribution of confidences, as those models; usually it errs less.
