@@ -61,7 +61,7 @@ def compile_loops():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(one) for one in path if one)}
     at_work = [
         subprocess.Popen([sys.executable, "-m", "helpers.loops", kind], env=environment)
-        for kind in ("billiard", "perceptron")
+        for kind in ("billiard", "others")
     ]
     if any([process.wait() for process in at_work]):  # noqa: C419  wait for all
         raise pytest.UsageError("python -m helpers.loops failed: see above")

@@ -1,4 +1,4 @@
-"""Compile the loops that tests use: ``python -m helpers.loops billiard`` or ``perceptron``."""
+"""Compile the loops that tests use: ``python -m helpers.loops billiard`` or ``others``."""
 
 import sys
 
@@ -9,19 +9,25 @@ from bayespoint import BayesPointClassifier, VersionSpace
 from bayespoint.inference import sample_billiard, sample_gibbs
 
 
-def compile_billiard():
-    X = np.random.default_rng(0).standard_normal((12, 3))
-    y = np.where(X[:, 0] > 0, 1, -1)
+X = np.random.default_rng(0).standard_normal((12, 3))
+y = np.where(X[:, 0] > 0, 1, -1)
+
+
+def spaces():
     for dtype in (np.float64, np.float32):
-        space = VersionSpace((X @ X.T + np.eye(12)).astype(dtype), y)
+        yield VersionSpace((X @ X.T + np.eye(12)).astype(dtype), y)
+
+
+def compile_billiard():
+    for space in spaces():
         sample_billiard(space, 4, n_chains=2, random_state=0)
         sample_billiard(space, 4, n_chains=2, label_noise=0.1, random_state=0)
+
+
+def compile_others():
+    """The Gibbs sampler, perceptrons and sparse rows: about as long as the billiard."""
+    for space in spaces():
         sample_gibbs(space, 4, label_noise=0.1, random_state=0)
-
-
-def compile_perceptron():
-    X = np.random.default_rng(0).standard_normal((12, 3))
-    y = np.where(X[:, 0] > 0, 1, -1)
     clf = BayesPointClassifier(
         gamma=1.0, softness=0.1, inference="perceptron", n_draws=2, random_state=0
     )
@@ -30,4 +36,4 @@ def compile_perceptron():
 
 
 if __name__ == "__main__":
-    {"billiard": compile_billiard, "perceptron": compile_perceptron}[sys.argv[1]]()
+    {"billiard": compile_billiard, "others": compile_others}[sys.argv[1]]()

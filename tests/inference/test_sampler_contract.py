@@ -257,7 +257,9 @@ def test_the_same_seed_gives_the_same_draws_and_another_one_others(name):
     one, two = (run(space, random_state=state) for state in states)
     assert_same(one, two)
     assert differ(run(space, random_state=states[0]), one)  # its state has moved on
-    assert differ(run(space, random_state=None), run(space, random_state=None))
+    # Two perceptrons of twelve points are equal once in ninety: four are, once in 700,000.
+    first_of_four, *others = (run(space, random_state=None) for _ in range(4))
+    assert any(differ(other, first_of_four) for other in others)
     if run.takes("start"):  # from there on, too
         start = np.tile(centre(first), (4, 1)) if run.takes("n_chains") else centre(first)
         start = -start if name == "light trap" else start
