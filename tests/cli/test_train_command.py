@@ -113,8 +113,8 @@ def test_a_risk_is_bounded_or_said_to_be_out_of_reach(tmp_path, clock):
         (["perceptron", "--n-draws", 20], [600]),
         (["ep", "--n-draws", 4, "--label-noise", 0.1], [600]),
         (["auto", "--n-draws", 20], [600]),
-        (["perceptron", "--n-draws", 9], [100] * 6),
-        (["billiard", "--n-draws", 4], [100] * 6),
+        (["perceptron", "--n-draws", 9], [300] + [60] * 5),
+        (["billiard", "--n-draws", 4], [300] + [60] * 5),
     ],
 )  # fmt: skip
 def test_a_threshold_takes_folds_only_where_one_fit_does_not_tell(

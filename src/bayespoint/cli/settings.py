@@ -15,8 +15,8 @@ from bayespoint.io.tables import TableError, counted, printable
 def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     """Classifier of some settings, not fitted; a UsageError for values that it does not take.
 
-    With a reject option, where that may take folds (see `may_use_folds`), it is fitted once on all
-    rows and once a fold, and each fit gets an equal share of ``max_time``.
+    With a reject option, where that may take folds (see `may_use_folds`), half of ``max_time`` is
+    for the fit on all rows and half for the folds.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
         delta=settings.delta_or_usual, cv="auto",
     )  # fmt: skip
     if settings.max_time is not None:
-        classifier.max_time = settings.max_time / most_fits(rejecting)
+        classifier.max_time = settings.max_time / (2 if may_use_folds(rejecting) else 1)
     return rejecting
 
 

@@ -287,9 +287,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.trained_.held_out is None:
             raise AttributeError(
-                f"held_out_proba_ is there after a fit with inference='ep' and votes, or "
-                f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in model "
-                f"files; this fit used {self.inference_!r} and {self.decision_!r}."
+                f"held_out_proba_ is there after a fit with inference='ep', or 'perceptron' with "
+                f"decision='bayes_point' and 10 draws or more, and not in model files; this fit "
+                f"used {self.inference_!r} and {self.decision_!r}."
             )
         return self.trained_.held_out
 

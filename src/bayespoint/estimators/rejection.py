@@ -436,13 +436,21 @@ def _own_held_out(estimator: Any) -> Array | None:
 
 
 def _with_settings(estimator: Any, fitted: Any) -> Any:
-    """Copy of an estimator with the settings that its fit has chosen, where it can tell them."""
+    """Copy of an estimator with the settings that its fit has chosen, where it can tell them.
+
+    All folds together get as much of ``max_time`` as that fit.
+    """
     if isinstance(estimator, Pipeline):
         copied = clone(estimator)
         name, last = copied.steps[-1]
         copied.steps[-1] = name, _with_settings(last, fitted.steps[-1][1])
         return copied
-    return fitted.settled() if hasattr(fitted, "settled") else estimator
+    if not hasattr(fitted, "settled"):
+        return estimator
+    settled = fitted.settled()
+    if settled.max_time is not None:
+        settled.max_time /= AUTO_FOLDS
+    return settled
 
 
 def _fit_params(estimator: Any, sample_weight: Any) -> dict[str, Any]:

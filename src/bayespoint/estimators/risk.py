@@ -22,8 +22,9 @@ _COVERAGE_SLACK = 0.05
 # Numbers of cases that thresholds for a risk are looked for at, from the surest down.
 _LEVELS = 100
 
-# Where nothing is said of the errors to expect: times the least number of cases that can pass.
-_FIRST_LEVEL = 2.0
+# Where to begin if nothing is said of the errors to expect, each with its share of delta: times
+# the least number of cases that can pass.
+_FIRST_LEVELS = (1.2, 4.0)
 
 
 def risk_coverage_curve(
@@ -123,7 +124,7 @@ def threshold_for_risk(
     tested one after the other, each with all of ``delta``, towards larger coverage, until one does
     not pass: the first one whose risk is too large passes with probability delta at most, and all
     later ones only after it. Where to begin must not depend on the errors: where it is most
-    probable to pass if errors are as ``expected``.
+    probable to pass if errors are as ``expected``, else at two places, each with half of ``delta``.
 
     Parameters
     ----------
@@ -143,21 +144,24 @@ def threshold_for_risk(
     thresholds = np.append(confidence[order], -np.inf)[counts]
     decided = n - np.searchsorted(confidence[order[::-1]], thresholds, side="right")
     wrong = np.append(0, np.cumsum(errors[order]))[decided]
+    if expected is None:
+        delta /= len(_FIRST_LEVELS)
     allowed = _most_errors(decided, max_risk, delta)
     if np.all(allowed < 0):  # not even without errors: all cases come nearest
-        first = len(counts) - 1
+        begin = [len(counts) - 1]
     elif expected is None:
         least = np.log(delta) / np.log1p(-max_risk)
-        first = min(int(np.searchsorted(decided, _FIRST_LEVEL * least)), len(counts) - 1)
+        begin = [int(np.searchsorted(decided, level * least)) for level in _FIRST_LEVELS]
     else:
         rate = np.append(0.0, np.cumsum(expected[order]))[decided] / np.maximum(decided, 1)
-        first = int(np.argmax(binom.cdf(allowed, decided, np.clip(rate, 0.0, 1.0))))
-    passes = wrong[first:] <= allowed[first:]
-    last = first + (len(passes) if passes.all() else int(np.argmin(passes))) - 1
-    if last >= first:
-        bound = binomial_upper_bound(wrong[last], decided[last], delta)
-        return float(thresholds[last]), float(bound)
-    return np.inf, float(binomial_upper_bound(wrong[first], decided[first], delta))
+        begin = [int(np.argmax(binom.cdf(allowed, decided, np.clip(rate, 0.0, 1.0))))]
+    begin = [min(first, len(counts) - 1) for first in begin]
+    fails = np.append(wrong > allowed, True)
+    found = [first + int(np.argmax(fails[first:])) - 1 for first in begin]  # the last that pass
+    passed = [last for first, last in zip(begin, found, strict=True) if last >= first]
+    at = max(passed, default=begin[0])
+    bound = float(binomial_upper_bound(wrong[at], decided[at], delta))
+    return (float(thresholds[at]) if passed else np.inf), bound
 
 
 def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: float) -> None:

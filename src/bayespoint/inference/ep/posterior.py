@@ -13,6 +13,7 @@ from bayespoint.inference.ep.sites import (
     FixedPoint,
     Likelihood,
     evidence_slopes,
+    held_out_moments,
     held_out_scores,
 )
 from bayespoint.space.posterior import Posterior, kernel_values, left_open
@@ -91,12 +92,28 @@ class GaussianPosterior:
         -------
         ndarray of shape (m,)
         """
+        return self.coef / self._length()
+
+    def bayes_point_left_out(self) -> Array:
+        """Output of the Bayes point at each point, had it not seen the point and its copies.
+
+        Means given all other labels, over the length of the mean given all labels.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        mean, _ = held_out_moments(self._fixed_point, self._likelihood, alone=True)
+        return mean / self._length()
+
+    def _length(self) -> float:
+        """Length of the mean in the softened metric; 1 if it is 0."""
         outputs = self.space.outputs(self.coef)
         squared = self.coef @ outputs
         # Large coefficients of a singular Gram matrix cancel: then in an orthonormal basis.
         if not squared > CANCELLED * (np.abs(self.coef) @ np.abs(outputs)):
             squared = np.sum(self._needed_factor().white(outputs[None]) ** 2)
-        return self.coef / (np.sqrt(squared) or 1.0)
+        return float(np.sqrt(squared)) or 1.0
 
     def marginals(self) -> tuple[Array, Array]:
         """Mean and variance of the outputs at the training points, softness aside.

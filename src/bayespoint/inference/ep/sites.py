@@ -466,7 +466,13 @@ def evidence_slopes(
 
 
 def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any) -> Array:
-    """Mean over standard deviation, softness added, of each output given other labels.
+    """Mean over standard deviation, softness added, of each output; as `held_out_moments`."""
+    mean, variance = held_out_moments(found, likelihood, alone)
+    return mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
+
+
+def held_out_moments(found: FixedPoint, likelihood: Likelihood, alone: Any) -> tuple[Array, Array]:
+    """Mean and variance of each output given other labels.
 
     One copy of a point is left out, as a new row may be equal to old ones; but all of them where
     a point is ``alone``, for then copies tell no more than its label, which they would give away.
@@ -480,10 +486,9 @@ def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any) -> Ar
     """
     gaussian, sites = found.gaussian, found.sites
     others = np.where(alone, np.maximum(np.asarray(likelihood.copies) - 1, 0.0), 0.0)
-    mean, variance = _cavities(
+    return _cavities(
         gaussian.cavity_mean, gaussian.cavity_variance, others * sites.tau, others * sites.nu
     )
-    return mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
 
 
 def _log_integral(mean: Array, variance: Array, tau: Array, nu: Array) -> Array:
