@@ -189,7 +189,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_rows, n_classes)
         """
         asked = self.prepared(X)
-        if self.predictor_.committee is None:
+        if self.predictor_.committee is None and self.settings_.cells is None:
             raise no_draws()
         check_positive_integer("n_samples", n_samples)
         members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
@@ -214,6 +214,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     @property
     def dual_coef_(self) -> Array:
         """Coefficients of the Bayes point of each machine over the support points."""
+        if self.settings_.cells is not None:
+            raise AttributeError(
+                "dual_coef_ is that of one Bayes point, which EP by cells has not: use cosines(X), "
+                "or a cell_size of all rows."
+            )
         return self.predictor_.bayes_points
 
     @property
@@ -310,6 +315,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         draws, row, used = self.draws_, self.trained_.row, self.predictor_.used
+        if self.settings_.cells is not None:
+            raise ValueError(
+                "EP by cells has a posterior for each cell: use sample_proba(X), or a cell_size "
+                "of all rows."
+            )
         if not draws.coef:
             raise no_draws()
         n_machines = len(draws.coef)

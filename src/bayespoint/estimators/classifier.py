@@ -17,6 +17,7 @@ from bayespoint.estimators.base import KernelClassifier, Trained
 from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of, link_of
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import (
+    Inferred,
     draws_of,
     held_out_proba,
     label_probabilities,
@@ -27,7 +28,9 @@ from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, Vot
 from bayespoint.estimators.settings import Settings, choose_method, problem_of, settle
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.engines import place_of
+from bayespoint.inference.ep.cells.method import Cells, cell_problem, infer_cells
 from bayespoint.inference.methods import METHODS
+from bayespoint.space.merging import contested
 
 # Settings that draws depend on: warm_start refuses to mix draws of different ones.
 DRAW_SETTINGS = (
@@ -100,6 +103,16 @@ class BayesPointClassifier(KernelClassifier):
         from them it is too sure. "calibrated" (EP only) is a link of the votes, fitted to labels
         left out. "auto" is "vote" for billiard and Gibbs sampler, "calibrated" for EP and
         "bayes_point" for perceptrons.
+    cell_size : int or "auto", default="auto"
+        Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows nothing of the
+        rows of others but what landmarks tell. "auto": one cell with all rows, which is exact,
+        where that takes seconds and ``cache_size`` is enough, else 1,000.
+    n_landmarks : int or "auto", default="auto"
+        Of EP with several cells: rows whose kernel values are features common to all cells; 0 for
+        none. "auto": 0, or 700 (300 for four classes and more), by labels left out.
+    n_trees : int or "auto", default="auto"
+        Of EP with several cells: divisions into cells that are averaged. "auto": 4, or 2 with
+        landmarks.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -208,7 +221,8 @@ class BayesPointClassifier(KernelClassifier):
         self, kernel: Any = "rbf", *, gamma: Any = "held-out", degree: int = 3,
         coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
         inference: str = "auto", n_draws: int = 100, softness: Any = "held-out",
-        label_noise: Any = 0.0, decision: str = "auto", class_weight: Any = None,
+        label_noise: Any = 0.0, decision: str = "auto", cell_size: Any = "auto",
+        n_landmarks: Any = "auto", n_trees: Any = "auto", class_weight: Any = None,
         cache_size: float = 2000, max_time: float | None = None, tol: float = 1e-3,
         warm_start: bool = False, device: str = "cpu", n_jobs: int | None = None,
         random_state: Seed = None, verbose: int = 0,
@@ -224,6 +238,9 @@ class BayesPointClassifier(KernelClassifier):
         self.softness = softness
         self.label_noise = label_noise
         self.decision = decision
+        self.cell_size = cell_size
+        self.n_landmarks = n_landmarks
+        self.n_trees = n_trees
         self.class_weight = class_weight
         self.cache_size = cache_size
         self.max_time = max_time
@@ -311,7 +328,14 @@ class BayesPointClassifier(KernelClassifier):
                 data.check_consistent(settings.class_noise)
             folds = folds_of(data.distinct.label) if settings.decision == "bayes_point" else None
             plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads, folds)
-            inferred = method.infer(problem, plan, held)
+            if settings.cells is None:
+                inferred = method.infer(problem, plan, held)
+            else:
+                problem.rows.release()
+                alone = ~contested(data.distinct)
+                inferred = infer_cells(
+                    cell_problem(problem, kernel, data.inputs.X, alone), settings.cells, plan
+                )
             predictor = predictor_of(inferred, problem, data, settings, kernel)
             proba = label_probabilities(
                 inferred, problem, data, settings, most_points=place.most_label_points,
@@ -367,7 +391,7 @@ class BayesPointClassifier(KernelClassifier):
         )  # fmt: skip
 
     def _keep(
-        self, place: Any, data: TrainingData, settings: Settings, inferred: Draws | Gaussian,
+        self, place: Any, data: TrainingData, settings: Settings, inferred: Inferred,
         predictor: Predictor, trained: Trained,
     ) -> None:  # fmt: skip
         """Store what prediction, further draws and inspection need."""
@@ -375,6 +399,8 @@ class BayesPointClassifier(KernelClassifier):
         if isinstance(inferred, Gaussian):
             evidence = float(np.sum([p.log_evidence for p in inferred.posteriors]))
             settings = replace(settings, log_evidence=evidence)
+        elif isinstance(inferred, Cells):
+            settings = replace(settings, log_evidence=float(np.sum(inferred.log_evidence)))
         self.device_, self.classes_ = place.name, data.classes
         self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
         self.draws_ = replace(draws, factor=None, left_out=None)

@@ -53,11 +53,10 @@ def sampled_votes(
     return votes
 
 
-def gaussian_votes(targets: Array, posteriors: list[Any]) -> list[Any]:
-    """Votes of posteriors in closed form, each `GaussianPosterior` with its row of targets."""
+def gaussian_votes(targets: Array, wrong: Any) -> list[Any]:
+    """Votes of posteriors in closed form, from the probability that each target is wrong."""
     votes = []
-    for target, posterior in zip(targets, posteriors, strict=True):
-        wrong = posterior.wrong_label_proba()
-        yes = np.where(target > 0, 1 - wrong, wrong)
+    for target, of_each in zip(targets, wrong, strict=True):
+        yes = np.where(target > 0, 1 - of_each, of_each)
         votes.append([1 - yes, yes])
     return votes

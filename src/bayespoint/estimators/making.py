@@ -1,11 +1,12 @@
 """From what inference found to a predictor, and to the probability of each training label."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.estimators.calibration import cosines_known
+from bayespoint.estimators.calibration import MOST_FITTED, cosines_known, link_points
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.label_errors import (
     class_probabilities,
@@ -22,19 +23,23 @@ from bayespoint.estimators.predictors import (
 )
 from bayespoint.estimators.settings import Settings
 from bayespoint.inference.draws import Draws, Gaussian
+from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.links import VOTES_USUAL, Link, fit_link, vote_outputs
 from bayespoint.space.merging import contested
 
-
-def draws_of(inferred: Draws | Gaussian) -> Draws:
-    """Return the draws, or the committee of a posterior in closed form."""
-    return inferred.draws if isinstance(inferred, Gaussian) else inferred
+# What inference returns.
+Inferred: TypeAlias = Draws | Gaussian | Cells
 
 
-def factor_of(inferred: Draws | Gaussian, problem: Problem) -> Any:
+def draws_of(inferred: Inferred) -> Draws:
+    """Return the draws, or those that come with a posterior in closed form."""
+    return inferred if isinstance(inferred, Draws) else inferred.draws
+
+
+def factor_of(inferred: Inferred, problem: Problem) -> Any:
     """Return the factor of the softened Gram matrix, computed where inference did without."""
     factor = draws_of(inferred).factor
     if factor is None:
@@ -43,7 +48,7 @@ def factor_of(inferred: Draws | Gaussian, problem: Problem) -> Any:
 
 
 def predictor_of(
-    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, settings: Settings,
+    inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings,
     kernel: Kernel,
 ) -> Predictor:  # fmt: skip
     """Return what decides as the settings say; the link of a Bayes point is still open."""
@@ -58,6 +63,8 @@ def predictor_of(
         None if diagonal is None else float(np.mean(diagonal)),
     )  # fmt: skip
     noise = float(np.average(settings.class_noise, weights=data.class_share))
+    if isinstance(inferred, Cells):
+        return _cells_predictor(inferred, support, used, data, settings, noise)
     common = (
         support, draws.bayes_points[:, used], draws.coef, used, data.log_weight,
         settings.softness, noise,
@@ -78,6 +85,26 @@ def predictor_of(
             usual=VOTES_USUAL,
         )  # fmt: skip
     return GaussianPredictor(*common, whitener, *_closed_form(inferred), link)
+
+
+def _cells_predictor(
+    inferred: Cells, support: SupportPoints, used: Array, data: TrainingData, settings: Settings,
+    noise: float,
+) -> CellsPredictor:  # fmt: skip
+    link = None
+    if settings.decision == "calibrated":
+        label, weight, z = data.distinct.label, data.distinct.weight, inferred.scores[0]
+        chosen = np.arange(len(label))
+        if len(label) > MOST_FITTED:
+            chosen = link_points(label, 0, MOST_FITTED)
+        link = fit_link(
+            vote_outputs(z[:, chosen]), label[chosen], weight[chosen], noise=noise,
+            usual=VOTES_USUAL,
+        )  # fmt: skip
+    none = np.empty((len(inferred.scores[0]), 0))
+    return CellsPredictor(
+        support, none, None, used, data.log_weight, settings.softness, noise, inferred.model, link
+    )
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
@@ -106,7 +133,7 @@ class HeldOut(NamedTuple):
 
 
 def held_out_proba(
-    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, predictor: Predictor
+    inferred: Inferred, problem: Problem, data: TrainingData, predictor: Predictor
 ) -> HeldOut | None:
     """Probabilities of the classes of each row of X without it; None where they would take a fit.
 
@@ -117,6 +144,8 @@ def held_out_proba(
     if isinstance(predictor, GaussianPredictor) and isinstance(inferred, Gaussian):
         z = np.array([posterior.held_out_scores(alone=False) for posterior in inferred.posteriors])
         proba = predictor.proba_of_scores(z)
+    elif isinstance(predictor, CellsPredictor) and isinstance(inferred, Cells):
+        proba = predictor.proba_of_scores(inferred.scores[1])
     elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
         known, cosines = cosines_known(problem, left_out)
         if len(known) < len(problem.row):
@@ -130,7 +159,7 @@ def held_out_proba(
 
 
 def label_probabilities(
-    inferred: Draws | Gaussian, problem: Problem, data: TrainingData, settings: Settings, *,
+    inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings, *,
     whitener: Array | None, most_points: float,
 ) -> tuple[Array, Array] | None:  # fmt: skip
     """Posterior probability of each true class for each row of X, and the given class numbers.
@@ -139,7 +168,10 @@ def label_probabilities(
     inverse of a large Gram matrix (of more than ``most_points``), which would be most of the work.
     """
     if isinstance(inferred, Gaussian):
-        votes = gaussian_votes(problem.targets, inferred.posteriors)
+        wrong = [posterior.wrong_label_proba() for posterior in inferred.posteriors]
+        votes = gaussian_votes(problem.targets, wrong)
+    elif isinstance(inferred, Cells):
+        votes = gaussian_votes(problem.targets, inferred.wrong)
     elif not METHODS[settings.inference].from_posterior or (
         len(problem.row) > most_points and not settings.votes
     ):

@@ -169,7 +169,8 @@ class OnionClassifier(KernelClassifier):
         return Parameters.checked(
             own | {
                 "inference": "billiard", "decision": "bayes_point", "label_noise": 0.0,
-                "tol": 0.0, "warm_start": False, "device": "cpu",
+                "tol": 0.0, "warm_start": False, "device": "cpu", "cell_size": "auto",
+                "n_landmarks": "auto", "n_trees": "auto",
             }
         )  # fmt: skip
 

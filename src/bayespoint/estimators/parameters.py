@@ -41,6 +41,9 @@ class Parameters:
     softness: Any
     label_noise: Any
     decision: str
+    cell_size: Any
+    n_landmarks: Any
+    n_trees: Any
     class_weight: Any
     cache_size: float
     max_time: float | None
@@ -125,7 +128,16 @@ def check_parameters(params: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
     check_run(**{name: params[name] for name in ("max_time", "n_jobs", "random_state", "verbose")})
     check_positive_integer("n_draws", params["n_draws"])
+    for name, least in (("cell_size", 2), ("n_landmarks", 0), ("n_trees", 1)):
+        _check_count(name, params[name], least)
     _check_label_noise(params["label_noise"], params["inference"])
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, str) and value == AUTO:
+        return
+    if not is_number(value, least=least) or value != int(value):
+        raise ValueError(f"{name} must be 'auto' or a whole number >= {least}; got {value!r}.")
 
 
 def by_evidence(value: Any) -> bool:

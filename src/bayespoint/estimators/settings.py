@@ -14,6 +14,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
+from bayespoint.estimators.cells import CellTrials, cells_wanted
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import (
     Parameters,
@@ -35,6 +36,7 @@ from bayespoint.estimators.selection import (
     look_again,
 )
 from bayespoint.inference.draws import Plan
+from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
@@ -78,6 +80,8 @@ class Settings:
         Rates of wrong labels.
     log_evidence : float or None
         Of the points that settings were chosen with, by the evidence.
+    cells : CellSettings or None
+        Of EP; None for one cell with all rows.
     """
 
     inference: str
@@ -88,6 +92,7 @@ class Settings:
     softness: float = 0.0
     class_noise: Array = field(default_factory=lambda: np.zeros(2))
     log_evidence: float | None = None
+    cells: CellSettings | None = None
 
     @property
     def votes(self) -> bool:
@@ -111,8 +116,50 @@ def choose_method(parameters: Parameters, data: TrainingData, place: Any) -> Set
             f"inference={inference!r} ({reason}). Use decision='vote' or 'bayes_point'."
         )
     settings = Settings(inference, reason, decision, class_noise=rates)
+    if inference == "ep":
+        settings = replace(settings, cells=_cells(parameters, data, settings, place))
     _check_memory(parameters, data, settings, place)
     return settings
+
+
+def _cells(
+    parameters: Parameters, data: TrainingData, settings: Settings, place: Any
+) -> CellSettings | None:
+    """Cells of EP, or None."""
+    needed = _needed(data, settings)
+    cells = cells_wanted(parameters, data, 0.0 if place.own_memory else needed)
+    if cells is None:
+        return None
+    if parameters.precomputed:
+        raise ValueError(
+            "cell_size needs rows that kernels can be evaluated at; got kernel='precomputed'. "
+            "Leave cell_size='auto', or name a kernel."
+        )
+    if place.own_memory:
+        raise ValueError(
+            f"EP by cells of {cells.cell_size} rows runs on the CPU only; got device="
+            f"{parameters.device!r}. Set device='cpu', or inference='perceptron'."
+        )
+    if not settings.votes:
+        raise ValueError(
+            f"decision={settings.decision!r} needs one Bayes point, which EP by cells has not "
+            f"({data.inputs.shape[0]} distinct rows, cells of {cells.cell_size}). Use "
+            f"decision='calibrated' or 'vote', or a larger cell_size."
+        )
+    if by_evidence(parameters.label_noise):
+        raise ValueError(
+            "label_noise='evidence' is not there for EP by cells; give a rate, or a larger "
+            "cell_size."
+        )
+    return cells
+
+
+def _needed(data: TrainingData, settings: Settings) -> float:
+    """Memory of matrices over all points, in MB."""
+    n_points, method = data.inputs.shape[0], METHODS[settings.inference]
+    n_voting = data.n_machines if settings.votes else 0
+    needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
+    return max(needed, 4 * 8 * n_points**2 / 1e6) if settings.votes else needed
 
 
 def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> tuple[str, str]:
@@ -133,6 +180,8 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> tuple[s
 def _check_memory(
     parameters: Parameters, data: TrainingData, settings: Settings, place: Any
 ) -> None:
+    if settings.cells is not None:
+        return
     n_points, method = data.inputs.shape[0], METHODS[settings.inference]
     n_voting = data.n_machines if settings.votes else 0
     needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
@@ -170,12 +219,17 @@ def settle(
     """
     by_evidence_, by_held_out_, scale = _open_settings(parameters, data)
     settings = _first_settings(parameters, data, settings, scale)
-    if not by_evidence_ and not by_held_out_:
+    open_cells = settings.cells is not None and settings.cells.n_landmarks < 0
+    if not by_evidence_ and not by_held_out_ and not open_cells:
         return settings
     kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
     data.check_origin(data.inputs.lengths(kernel))
     late = _choosing_is_over(parameters.max_time, budget)
     biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
+    if settings.cells is not None:
+        return _settle_cells(
+            parameters, data, settings, by_evidence_ + by_held_out_, biases, entropy, threads, late
+        )
     chosen = evidence_points(data.distinct.label, entropy)
     if by_evidence_:
         # What held-out labels choose later is free, too.
@@ -200,6 +254,25 @@ def settle(
         trials = Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
         settings = trials.best(scale, late, biases)
     return settings
+
+
+def _settle_cells(
+    parameters: Parameters, data: TrainingData, settings: Settings, names: list[str],
+    biases: Sequence[float], entropy: int, threads: Threads, late: Callable[[], bool],
+) -> Settings:  # fmt: skip
+    """Choose by labels left out, on some whole cells."""
+
+    def problem_with(settings: Settings, chosen: Array) -> tuple[Kernel, Problem]:
+        kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+        problem = problem_of(
+            kernel, data.inputs.take(chosen), data.distinct, settings, data.classes.tolist(),
+            cache_bytes=0, threads=threads, chosen=chosen,
+        )  # fmt: skip
+        return kernel, problem
+
+    noise = float(np.average(settings.class_noise, weights=data.class_share))
+    trials = CellTrials(settings.cells, data, problem_with, noise, entropy, threads, late)
+    return trials.best(settings, names, biases)
 
 
 def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:

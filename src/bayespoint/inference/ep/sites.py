@@ -265,7 +265,7 @@ def _sweep(
     current = None if start is None else _look(K, likelihood, start, bounds, make)
     if current is None:  # the prior is the cavity of each point whose neighbours say nothing
         mean, variance = np.zeros(len(K)), K.diagonal().copy()
-        first, _ = _next_sites(likelihood, mean, variance, bounds)
+        first, _ = next_sites(likelihood, mean, variance, bounds)
         current = _look(K, likelihood, first, bounds, make)
         if current is None:  # weak labels of points that know all of each other
             current = _look(K, likelihood, Sites(0.0 * mean, 0.0 * mean), bounds, make)
@@ -309,7 +309,7 @@ def _look(K: Array, likelihood: Likelihood, sites: Sites, bounds: tuple, make: C
     # Without its own site a point may have no distribution, if others are negative: it waits.
     proper = variance > 0
     usable = np.where(proper, variance, K.diagonal())
-    proposed, log_z = _next_sites(likelihood, mean, usable, bounds)
+    proposed, log_z = next_sites(likelihood, mean, usable, bounds)
     proposed = Sites(
         *(np.where(proper, new, old) for new, old in zip(proposed, sites, strict=True))
     )
@@ -326,7 +326,7 @@ def _look(K: Array, likelihood: Likelihood, sites: Sites, bounds: tuple, make: C
     return _Look(sites, gaussian, proposed, change, log_evidence)
 
 
-def _next_sites(
+def next_sites(
     likelihood: Likelihood, mean: Array, variance: Array, bounds: tuple
 ) -> tuple[Sites, Array]:
     """Sites that give the moments the labels would give, and logs of the labels' probabilities.

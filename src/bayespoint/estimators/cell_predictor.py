@@ -1,0 +1,103 @@
+"""Decisions by cells."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import ndtr
+
+from bayespoint._support.threads import open_threads
+from bayespoint._support.types import Array
+from bayespoint.estimators.predictors import Asked, Predictor
+from bayespoint.inference.ep.cells.prediction import CellModel
+from bayespoint.space import decisions, links
+from bayespoint.space.inputs import same_precision
+from bayespoint.space.links import Link
+
+# Draws that covariances of outputs are computed from.
+COVARIANCE_DRAWS = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellsPredictor(Predictor):
+    """Decides by the probability of posteriors by cells, the mean over trees.
+
+    Attributes
+    ----------
+    model : CellModel
+    link : Link or None
+        Of the votes; None leaves them as they are.
+    """
+
+    model: CellModel
+    link: Link | None = None
+
+    def decision_function(self, asked: Asked) -> Array:
+        """Logit of the probability (two classes), or its logarithm."""
+        z = np.mean(list(self._scores(asked)), axis=0)
+        return decisions.log_odds(self._log_proba(z))
+
+    def proba_of(self, outputs: Array) -> Array:
+        """Probability of each class, from its odds."""
+        return decisions.probability_from_odds(outputs)
+
+    def proba_of_scores(self, z: Array) -> Array:
+        """Probability of each class from means over standard deviations, (n_machines, n)."""
+        return np.exp(self._log_proba(z))
+
+    def cosines(self, asked: Asked) -> Array:
+        """Mean outputs over lengths of points, (n,) for two classes, else (n, n_classes)."""
+        means = np.mean([mean for mean, _ in self._latent(asked)], axis=0)
+        outputs = (means / self._lengths(asked)).T
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def sample_proba(self, asked: Asked, members: Array) -> Array:
+        """Probabilities according to draws with these seeds, (n_members, n, n_classes)."""
+        found = []
+        for seed in members:
+            rng = np.random.RandomState(seed)
+            drawn = self._draw(asked, rng)
+            z = drawn / np.sqrt(np.maximum(self.softness, np.finfo(float).tiny))
+            found.append(np.exp(self._log_proba(z / self._lengths(asked), linked=False)))
+        return np.stack(found)
+
+    def choose_members(self, n_members: int, rng: np.random.RandomState) -> Array:
+        """Seeds of draws."""
+        return rng.randint(2**31 - 1, size=n_members)
+
+    def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:
+        """Variance of the latent outputs at points, and columns of the covariance, from draws."""
+        rng = np.random.RandomState(0)
+        draws = np.stack([self._draw(asked, rng) for _ in range(COVARIANCE_DRAWS)], axis=1)
+        return self._scatter(draws)
+
+    def _draw(self, asked: Asked, rng: np.random.RandomState) -> Array:
+        fit = self.model.trees[rng.randint(len(self.model.trees))]
+        return self.model.draw(self._rows(asked), fit, rng)
+
+    def _scores(self, asked: Asked) -> Iterator[Array]:
+        """Means over standard deviations, softness added, by each tree."""
+        ridge = self.softness * self._lengths(asked) ** 2
+        for mean, variance in self._latent(asked):
+            yield mean / np.sqrt(np.maximum(variance + ridge, np.finfo(float).tiny))
+
+    def _latent(self, asked: Asked) -> Iterator[tuple[Array, Array]]:
+        with open_threads(effective_n_jobs(asked.place.n_jobs)) as threads:
+            yield from self.model.latent(self._rows(asked), threads)
+
+    def _rows(self, asked: Asked) -> Any:
+        return same_precision(asked.place.to_host(asked.X), self.model.X.dtype)
+
+    def _lengths(self, asked: Asked) -> Array:
+        length = self.model.kernel.prepare(self._rows(asked)).length.astype(np.float64)
+        return np.where(length > 0, length, 1.0)
+
+    def _log_proba(self, z: Array, *, linked: bool = True) -> Array:
+        """Log-probabilities of the classes, (n, n_classes)."""
+        votes = np.stack([ndtr(-z[0]), ndtr(z[0])] if len(z) == 1 else list(ndtr(z)), axis=-1)
+        if self.link is not None and linked:
+            scores = self.link.scores(links.vote_outputs(z))
+            votes = links.votes_of(scores, len(self.log_weight))
+        return decisions.combine_votes(votes, self.log_weight, self.noise)

@@ -1,0 +1,184 @@
+"""Expectation propagation by cells: when a classifier uses it, and with which settings."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
+from bayespoint.inference.ep.cells.sweeps import Sweeping, choose_landmarks, fit_cells
+from bayespoint.inference.ep.cells.tree import grow
+from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
+from bayespoint.space.merging import contested
+
+# Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks with many machines,
+# each of which has a matrix of them.
+CELL_SIZE = 1000
+LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
+TREES, TREES_WITH_LANDMARKS = 4, 2
+
+# One cell, which is exact, where its sweeps take at most so many operations: some ten seconds.
+EXACT_WORK = 3e11
+SWEEPS = 12
+
+# Rows of all machines that settings are chosen with, at most, and whole cells of them at least.
+CHOOSING_ROWS, LEAST_CELLS = 6_000, 2
+
+# Steps of the search, as factors: of width and softness in turn.
+STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0), ("softness", 2.0))
+MOST_STEPS = 8
+
+# Landmarks are used where they are worth so much in the log-probability of a label left out.
+WORTH = 1e-3
+
+
+def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> CellSettings | None:
+    """Cells that EP divides the rows into; None: one cell with all of them, which is exact.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    data : TrainingData
+    needed : float
+        Memory of exact EP, in MB.
+
+    Returns
+    -------
+    CellSettings or None
+        -1 landmarks where held-out labels are to choose.
+    """
+    n_points, size = data.inputs.shape[0], parameters.cell_size
+    if isinstance(size, str):
+        work = data.n_machines * SWEEPS * 2 / 3 * n_points**3
+        if parameters.precomputed or (work <= EXACT_WORK and needed <= parameters.cache_size):
+            return None
+        size = CELL_SIZE
+    elif size >= n_points:
+        return None
+    n_landmarks = parameters.n_landmarks
+    if isinstance(n_landmarks, str):
+        n_landmarks = -1
+    n_trees = parameters.n_trees
+    if isinstance(n_trees, str):
+        n_trees = TREES_WITH_LANDMARKS if n_landmarks > 0 else TREES
+    return CellSettings(int(size), int(n_landmarks), int(n_trees))
+
+
+class CellTrials:
+    """Compares settings by labels left out, on some whole cells of the final size.
+
+    Parameters
+    ----------
+    cells : CellSettings
+    data : TrainingData
+    problem_with : callable
+        From settings and the numbers of rows to their kernel and `Problem`.
+    noise : float
+        Share of wrong labels.
+    entropy : int
+    threads : Threads
+    late : callable
+        Whether the time for choosing is over.
+    """
+
+    def __init__(
+        self, cells: CellSettings, data: TrainingData, problem_with: Callable, noise: float,
+        entropy: int, threads: Threads, late: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._cells, self._data, self._problem_with = cells, data, problem_with
+        self._noise, self._threads, self._late = noise, threads, late
+        self._alone = ~contested(data.distinct)
+        self._rows, self._begin = _some_cells(cells, data, entropy)
+        self._found: dict[Any, float] = {}
+        self._sites: tuple[Array, Array] | None = None
+
+    def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
+        """Return settings, with the number of landmarks, that suit labels left out best."""
+        n_landmarks = max(self._cells.n_landmarks, 0)
+        for name, factor in STEPS:
+            if name in names:
+                settings = self._climb(settings, name, factor, n_landmarks)
+        for bias in biases:
+            if bias != settings.bias and not self._late():
+                settings = self._better(settings, replace(settings, bias=bias), n_landmarks)
+        cells = self._cells
+        if cells.n_landmarks < 0:
+            settings, n_landmarks = self._with_landmarks(settings, names)
+            cells = cells._replace(n_landmarks=n_landmarks)
+            if n_landmarks and cells.n_trees == TREES:
+                cells = cells._replace(n_trees=TREES_WITH_LANDMARKS)
+        return replace(settings, cells=cells)
+
+    def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
+        few = self._data.n_machines >= MANY_MACHINES
+        number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._rows) // 2)
+        without = self.value(settings, 0)
+        best, most = settings, -np.inf
+        tried = [settings]
+        if "gamma" in names:
+            tried.append(replace(settings, gamma=settings.gamma / 4))
+        if "softness" in names:
+            tried.append(replace(tried[-1], softness=settings.softness * 4))
+        for one in tried:
+            if self._late():
+                break
+            value = self.value(one, number)
+            if value > most:
+                best, most = one, value
+        if most > without + WORTH:
+            return best, number
+        return settings, 0
+
+    def _climb(self, settings: Any, name: str, factor: float, n_landmarks: int) -> Any:
+        """Multiply or divide a setting by a factor as long as that is better."""
+        for direction in (factor, 1 / factor):
+            for _ in range(MOST_STEPS):
+                other = replace(settings, **{name: getattr(settings, name) * direction})
+                if self._late() or self._better(settings, other, n_landmarks) is settings:
+                    break
+                settings = other
+            else:
+                continue
+        return settings
+
+    def _better(self, settings: Any, other: Any, n_landmarks: int) -> Any:
+        first, second = (self.value(one, n_landmarks) for one in (settings, other))
+        return other if second > first else settings
+
+    def value(self, settings: Any, n_landmarks: int) -> float:
+        """Mean log-probability of labels left out."""
+        key = settings.gamma, settings.softness, settings.bias, n_landmarks
+        if key not in self._found:
+            self._found[key] = self._value(settings, n_landmarks)
+        return self._found[key]
+
+    def _value(self, settings: Any, n_landmarks: int) -> float:
+        kernel, problem = self._problem_with(settings, self._rows)
+        inputs = self._data.inputs.take(self._rows)
+        part = cell_problem(problem, kernel, inputs.X, self._alone[self._rows])
+        landmarks = choose_landmarks(part, n_landmarks) if n_landmarks else None
+        order = np.arange(len(self._rows))
+        how = Sweeping(threads=self._threads)
+        fit = fit_cells(part, None, order, self._begin, landmarks, how)
+        label, weight = self._data.distinct.label[self._rows], problem.weight
+        outputs = vote_outputs(fit.scores[0])
+        total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
+        return float(total / weight.sum())
+
+
+def _some_cells(cells: CellSettings, data: TrainingData, entropy: int) -> tuple[Array, Array]:
+    """Rows of some cells, cell after cell, and where each begins."""
+    seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
+    tree = grow(data.inputs.X, cells.cell_size, seed)
+    cell_of = tree.route(data.inputs.X)
+    wanted = CHOOSING_ROWS // (cells.cell_size * data.n_machines)
+    n_cells = min(max(wanted, LEAST_CELLS), tree.n_cells)
+    numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
+    rows = [np.flatnonzero(cell_of == number) for number in numbers]
+    begin = np.cumsum([0, *map(len, rows)])
+    return np.concatenate(rows), begin

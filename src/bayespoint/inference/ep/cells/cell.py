@@ -1,0 +1,198 @@
+"""Formulas of one cell: sites, what they make of its prior, and its message to all other cells.
+
+Outputs of the cell are f = Phi w + u: w ~ N(0, I) is common to all cells, Phi = K(X, Z) W are the
+features of landmarks Z, and u ~ N(0, R), R = K - Phi Phi', is the cell's own. The sites of a cell,
+tau and nu, tell of w what a message says: the precision U'U and the vector Phi'g, where
+
+    B = I + T^1/2 R T^1/2 = L L',  U = L^-1 T^1/2 Phi,  g = nu - T^1/2 B^-1 T^1/2 R nu.
+
+Given what all other cells say, w ~ N(m, A^-1), the prior of the cell's outputs is N(Phi m, C),
+C = R + Phi A^-1 Phi': expectation propagation in the cell begins there. Without landmarks C = K.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import dtrsm, strsm
+from scipy.linalg.lapack import dpotrf, dtrtri, spotrf, strtri
+
+from bayespoint._support.types import Array
+from bayespoint.inference.ep.sites import Likelihood, Sites, next_sites
+
+# Sites with tau times the variance below this have their variance from another formula: the usual
+# one loses digits in single precision.
+WEAK = 1e-2
+
+# Steps that are not damped, and then the share of a step; halved where the change grows.
+FULL_STEPS = 3
+DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.6, 1.3, 0.02
+
+# Largest tau times prior variance: an output known to a ten-thousandth of what it was before.
+MOST_KNOWN = 1e8
+
+_FACTORISE = {np.dtype("f4"): (spotrf, strtri, strsm), np.dtype("f8"): (dpotrf, dtrtri, dtrsm)}
+
+
+class Factor:
+    """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision."""
+
+    def __init__(self, C: Array, tau: Array, dtype: Any) -> None:
+        self.root = np.sqrt(tau)
+        B = (C * self.root * self.root[:, None]).astype(dtype, copy=False)
+        B[np.diag_indices_from(B)] += 1
+        potrf, self._trtri, self._trsm = _FACTORISE[np.dtype(dtype)]
+        self.lower, failed = potrf(B.T, lower=1, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
+
+    @property
+    def log_determinant(self) -> float:
+        """Of L."""
+        return float(np.sum(np.log(self.lower.diagonal().astype(np.float64))))
+
+    def half(self, values: Array) -> Array:
+        """Return L^-1 T^1/2 values, of a matrix."""
+        scaled = np.asfortranarray(self.root[:, None] * values, dtype=self.lower.dtype)
+        return self._trsm(1.0, self.lower, scaled, lower=1, overwrite_b=1)
+
+    def solve(self, values: Array) -> Array:
+        """Return T^1/2 B^-1 T^1/2 values = (C + T^-1)^-1 values, of a vector or a matrix."""
+        columns = values[:, None] if values.ndim == 1 else values
+        solved = self._trsm(1.0, self.lower, self.half(columns), lower=1, trans_a=1, overwrite_b=1)
+        solved = self.root[:, None] * solved
+        return solved[:, 0] if values.ndim == 1 else solved
+
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of B^-1."""
+        inverse, _ = self._trtri(self.lower, lower=1)  # zero above the diagonal, as L is
+        return np.einsum("ij,ij->j", inverse, inverse).astype(np.float64)
+
+
+class CellGaussian(NamedTuple):
+    """What sites make of a cell's prior."""
+
+    coef: Array  # (n,), g: the mean is that of the prior and C g
+    mean: Array  # (n,)
+    variance: Array  # (n,)
+    log_determinant: float
+
+
+def combine(C: Array, prior_mean: Array, sites: Sites, copies: Array, dtype: Any) -> CellGaussian:
+    """Return marginals of prior and sites, ``copies`` of each site."""
+    tau, nu = copies * sites.tau, copies * sites.nu
+    factor = Factor(C, tau, dtype)
+    pull = nu - tau * prior_mean
+    coef = pull - factor.solve(C @ pull)
+    beta = factor.inverse_diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = (1 - beta) / tau
+    weak = np.flatnonzero(~(1 - beta > WEAK))
+    if len(weak):
+        known = factor.half(C[:, weak]).astype(np.float64)
+        variance[weak] = C.diagonal()[weak] - np.einsum("ij,ij->j", known, known)
+    least = np.finfo(dtype).eps * C.diagonal()
+    return CellGaussian(
+        coef, prior_mean + C @ coef, np.maximum(variance, least), factor.log_determinant
+    )
+
+
+def cavities(gaussian: CellGaussian, sites: Sites, left_out: Any = 1.0) -> tuple[Array, Array]:
+    """Means and variances without one copy of each point's own site, or more."""
+    tau, nu = left_out * sites.tau, left_out * sites.nu
+    share = np.maximum(1 - tau * gaussian.variance, np.finfo(np.float32).eps)
+    return (gaussian.mean - gaussian.variance * nu) / share, gaussian.variance / share
+
+
+class CellState(NamedTuple):
+    """Sites of a cell, and how they came to be."""
+
+    sites: Sites
+    gaussian: CellGaussian
+    moved: float  # the change that the first sweep asked for
+    change: float  # and the last one
+    sweeps: int
+    log_evidence: float  # of the cell's labels, given its prior
+    by_sites: float  # the part of it that each site has by itself
+
+
+def propagate_cell(
+    C: Array, prior_mean: Array, likelihood: Likelihood, start: Sites | None, *, tol: float,
+    max_sweeps: int, dtype: Any,
+) -> CellState:  # fmt: skip
+    """Change the sites of a cell until they stay, or for so many sweeps."""
+    diagonal = C.diagonal()
+    copies = np.broadcast_to(likelihood.copies, len(C))
+    bounds = (0.0, MOST_KNOWN / diagonal)
+    if start is None:  # as if the others had said nothing
+        start, _ = next_sites(likelihood, prior_mean, diagonal, bounds)
+    sites, damping, before, moved = start, 1.0, np.inf, np.inf
+    for sweep in range(1, max_sweeps + 1):
+        gaussian = combine(C, prior_mean, sites, copies, dtype)
+        mean, variance = cavities(gaussian, sites)
+        proposed, log_z = next_sites(likelihood, mean, variance, bounds)
+        change = _change(gaussian, sites, proposed)
+        moved = change if sweep == 1 else moved
+        if change <= tol or sweep == max_sweeps:
+            break
+        if change > before:
+            damping = max(damping / 2, LEAST_DAMPING)
+        elif sweep > FULL_STEPS:
+            damping = min(damping * DAMPING_GROWTH, 1.0)
+        if sweep == FULL_STEPS:
+            damping = min(damping, DAMPING)
+        before = change
+        sites = Sites(*(o + damping * (p - o) for o, p in zip(sites, proposed, strict=True)))
+    by_sites = _by_sites(sites, copies, log_z, mean, variance)
+    evidence = by_sites + _log_integral(gaussian, prior_mean, sites, copies)
+    return CellState(sites, gaussian, moved, change, sweep, evidence, by_sites)
+
+
+def _change(gaussian: CellGaussian, sites: Sites, proposed: Sites) -> float:
+    """Of means, in standard deviations, or of variances, as a share: the largest."""
+    tau, nu = proposed.tau - sites.tau, proposed.nu - sites.nu
+    spread = np.abs(tau) * gaussian.variance
+    shift = np.abs(nu - tau * gaussian.mean) * np.sqrt(gaussian.variance)
+    return float(np.max(np.maximum(spread, shift), initial=0.0))
+
+
+def _log_integral(gaussian: CellGaussian, prior_mean: Array, sites: Sites, copies: Array) -> float:
+    """Of prior and sites."""
+    tau, nu = copies * sites.tau, copies * sites.nu
+    total = nu @ prior_mean - 0.5 * tau @ prior_mean**2
+    total += 0.5 * (nu - tau * prior_mean) @ (gaussian.mean - prior_mean)
+    return float(total - gaussian.log_determinant)
+
+
+def _by_sites(sites: Sites, copies: Array, log_z: Array, mean: Array, variance: Array) -> float:
+    """Logs of the labels' probabilities, less those of the sites' integrals in their cavities."""
+    spread = 1 + sites.tau * variance
+    own = sites.nu * (mean + 0.5 * variance * sites.nu) - 0.5 * sites.tau * mean**2
+    return float(np.sum(copies * (log_z - own / spread + 0.5 * np.log(spread))))
+
+
+class Message(NamedTuple):
+    """What the sites of a cell, or of several, say of w."""
+
+    precision: Array  # (n_landmarks, n_landmarks)
+    shift: Array  # (n_landmarks,)
+
+
+class OwnPart(NamedTuple):
+    """The cell's own part of the prior, with its sites: for messages and predictions."""
+
+    factor: Factor  # of I + T^1/2 R T^1/2
+    coef: Array  # (n,), g
+    spread: Array  # (n, n_landmarks), U
+
+
+def own_part(R: Array, features: Array, sites: Sites, copies: Array, dtype: Any) -> OwnPart:
+    """Factorise the cell's own part."""
+    tau, nu = copies * sites.tau, copies * sites.nu
+    factor = Factor(R, tau, dtype)
+    return OwnPart(factor, nu - factor.solve(R @ nu), factor.half(features))
+
+
+def message_of(part: OwnPart, features: Array) -> Message:
+    """Message of a cell; in double precision, as it is added to and taken from sums."""
+    spread = part.spread.astype(np.float64)
+    return Message(spread.T @ spread, features.T @ part.coef)

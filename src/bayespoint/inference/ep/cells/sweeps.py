@@ -1,0 +1,387 @@
+"""Sites of all cells of a tree: each cell by itself, or in turn around landmarks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.ep.cells.cell import (
+    CellState,
+    Message,
+    cavities,
+    message_of,
+    own_part,
+    propagate_cell,
+)
+from bayespoint.inference.ep.cells.tree import Tree
+from bayespoint.inference.ep.sites import Likelihood, Sites
+from bayespoint.space.kernels import Kernel
+
+# Cells that are swept at a time with landmarks, from the same state: a fixed number, so that
+# results do not depend on the number of threads.
+WAVE = 8
+
+# Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
+MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
+
+# Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest.
+LEAST_EIGENVALUE = 1e-5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellProblem:
+    """Machines over rows, as cells take them.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Its layout is fitted.
+    X : ndarray or csr_matrix of shape (m, n_features)
+        Distinct rows, in the order of their hashes.
+    targets : ndarray of int8, shape (n_machines, m)
+    odds, log_right : ndarray of shape (n_machines, m)
+        As in `Likelihood`.
+    ridge : ndarray of shape (m,)
+        Variance that softness adds to outputs.
+    copies : ndarray of shape (m,)
+    alone : ndarray of bool, shape (m,)
+        Whether no equal row has another label: as for `held_out_scores`.
+    """
+
+    kernel: Kernel
+    X: Matrix
+    targets: Array
+    odds: Array
+    log_right: Array
+    ridge: Array
+    copies: Array
+    alone: Array
+
+    def gram(self, rows: Array, others: Array | None = None) -> Array:
+        """Kernel values of rows, in double precision."""
+        left = _double(self.X[rows])
+        return self.kernel(left) if others is None else self.kernel(left, _double(self.X[others]))
+
+    def likelihood(self, machine: int, rows: Array) -> Likelihood:
+        """Return the likelihood of the labels of some rows."""
+        copies = self.copies[rows]
+        return Likelihood(
+            self.targets[machine, rows].astype(np.float64), self.ridge[rows],
+            self.odds[machine, rows] / copies, self.log_right[machine, rows] / copies, copies,
+        )  # fmt: skip
+
+
+class Landmarks(NamedTuple):
+    """Features common to all cells.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix of shape (n_landmarks, n_features)
+    projection : ndarray of shape (n_landmarks, n_common)
+        W: features of x are k(x, Z) W.
+    """
+
+    X: Matrix
+    projection: Array
+
+    def features(self, kernel: Kernel, X: Matrix) -> Array:
+        """Return the features of rows, (n, n_common), in double precision."""
+        return kernel(_double(X), self.X) @ self.projection
+
+
+def choose_landmarks(problem: CellProblem, n_landmarks: int) -> Landmarks:
+    """Take the first rows, whose hashes are as good as random."""
+    Z = _double(problem.X[:n_landmarks])
+    values, vectors = np.linalg.eigh(problem.kernel(Z))
+    kept = values > LEAST_EIGENVALUE * values[-1]
+    return Landmarks(Z, vectors[:, kept] / np.sqrt(values[kept]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeFit:
+    """What is known of all machines, with the rows divided by one tree.
+
+    Attributes
+    ----------
+    tree : Tree or None
+        None where cells were given.
+    order : ndarray of int, shape (m,)
+        Rows, cell after cell.
+    begin : ndarray of int, shape (n_cells + 1,)
+        Where cells begin in ``order``.
+    tau, nu : ndarray of shape (n_machines, m)
+        Sites, of one copy of each row.
+    coef : ndarray of shape (n_machines, m)
+        Of kernel values of the cell, in the mean of an output.
+    scores : ndarray of shape (2, n_machines, m)
+        Mean over standard deviation, softness added, of each output given all other labels: for
+        the link (all copies of a row left out) and for people (one copy).
+    common_mean : ndarray of shape (n_machines, n_common)
+        Mean of w.
+    common_factor : ndarray of shape (n_machines, n_common, n_common)
+        Cholesky factors of the precision of w.
+    wrong : ndarray of shape (n_machines, m)
+        Probability that each target is wrong: the output has the other sign.
+    log_evidence : ndarray of shape (n_machines,)
+    moving : int
+        Cells, of all machines, whose sites had not come to rest.
+    """
+
+    tree: Tree | None
+    order: Array
+    begin: Array
+    tau: Array
+    nu: Array
+    coef: Array
+    scores: Array
+    common_mean: Array
+    common_factor: Array
+    wrong: Array
+    log_evidence: Array
+    moving: int
+
+    def cell(self, number: int) -> Array:
+        """Rows of a cell."""
+        return self.order[self.begin[number] : self.begin[number + 1]]
+
+
+class Sweeping(NamedTuple):
+    """How cells are swept."""
+
+    tol: float = 1e-2
+    dtype: Any = np.float32
+    threads: Threads = Threads(1)
+    stop: Callable[[], bool] = lambda: False
+    show: Callable[[int, int], None] = lambda *_: None
+
+
+def fit_tree(
+    problem: CellProblem, tree: Tree, landmarks: Landmarks | None, how: Sweeping,
+    start: tuple[Array, Array] | None = None,
+) -> TreeFit:  # fmt: skip
+    """Find the sites of all cells of a tree.
+
+    Parameters
+    ----------
+    problem : CellProblem
+    tree : Tree
+    landmarks : Landmarks or None
+        None: cells alone.
+    how : Sweeping
+    start : tau and nu, optional
+        Sites to begin with.
+    """
+    cell_of = tree.route(problem.X)
+    order = np.argsort(cell_of, kind="stable")
+    begin = np.searchsorted(cell_of[order], np.arange(tree.n_cells + 1))
+    return fit_cells(problem, tree, order, begin, landmarks, how, start)
+
+
+def fit_cells(
+    problem: CellProblem, tree: Tree | None, order: Array, begin: Array,
+    landmarks: Landmarks | None, how: Sweeping, start: tuple[Array, Array] | None = None,
+) -> TreeFit:  # fmt: skip
+    """Find the sites of cells; ``order`` and ``begin`` as in `TreeFit`."""
+    work = _Cells(problem, order, begin, how, start)
+    if landmarks is None:
+        work.alone()
+        n_common, precision, shift = 0, *_no_message(len(problem.targets), 0)
+    else:
+        precision, shift = work.around(landmarks)
+        n_common = landmarks.projection.shape[1]
+    mean = np.empty((len(problem.targets), n_common))
+    factor = np.empty((len(problem.targets), n_common, n_common))
+    for machine in range(len(mean)):
+        factor[machine] = np.linalg.cholesky(precision[machine])
+        mean[machine] = scipy.linalg.cho_solve((factor[machine], True), shift[machine])
+    if landmarks is not None:
+        work.set_coefficients(mean)
+    evidence = work.evidence.sum(axis=1)
+    evidence -= np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+    return TreeFit(
+        tree, order, begin, work.tau, work.nu, work.coef, work.scores, mean, factor, work.wrong,
+        evidence, int(np.sum(work.change > how.tol)),
+    )  # fmt: skip
+
+
+class _Cells:
+    """Arrays over all rows, which cells fill in."""
+
+    def __init__(
+        self, problem: CellProblem, order: Array, begin: Array, how: Sweeping,
+        start: tuple[Array, Array] | None,
+    ) -> None:  # fmt: skip
+        shape, n_cells = problem.targets.shape, len(begin) - 1
+        self.problem, self.how = problem, how
+        self.cells = [order[begin[i] : begin[i + 1]] for i in range(n_cells)]
+        if start is None:
+            start = np.full(shape, np.nan), np.zeros(shape)
+        self.tau, self.nu = (sites.copy() for sites in start)
+        self.coef, self.wrong, self.scores = *np.zeros((2, *shape)), np.zeros((2, *shape))
+        self.change = np.full((shape[0], n_cells), np.inf)
+        self.evidence, self.by_sites = (np.zeros((shape[0], n_cells)) for _ in range(2))
+
+    # ------------------------------------------------------------------------ cells alone
+
+    def alone(self) -> None:
+        """Sweep each cell until it is at rest."""
+        step = WAVE * 4
+        for first in range(0, len(self.cells), step):
+            if first and self.how.stop():
+                break
+            numbers = range(first, min(first + step, len(self.cells)))
+            self.how.threads.each(self._alone, numbers)
+            self.how.show(numbers.stop, len(self.cells))
+
+    def _alone(self, number: int) -> None:
+        rows = self.cells[number]
+        if not len(rows):
+            self.change[:, number] = 0
+            return
+        K = self.problem.gram(rows)
+        absent: CellState | None = None  # machines without a row of their class are all equal
+        for machine in range(len(self.tau)):
+            present = np.any(self.problem.targets[machine, rows] > 0)
+            if not present and len(self.tau) > 1 and absent is not None:
+                state = absent
+            else:
+                state = self._propagate(machine, rows, K, np.zeros(len(rows)), MOST_SWEEPS)
+            if not present:
+                absent = state
+            self._keep(machine, number, rows, state)
+            self.coef[machine, rows] = state.gaussian.coef
+
+    def _propagate(
+        self, machine: int, rows: Array, C: Array, mean: Array, max_sweeps: int
+    ) -> CellState:
+        likelihood = self.problem.likelihood(machine, rows)
+        tau = self.tau[machine, rows]
+        start = None if np.any(np.isnan(tau)) else Sites(tau, self.nu[machine, rows])
+        return propagate_cell(
+            C, mean, likelihood, start, tol=self.how.tol, max_sweeps=max_sweeps,
+            dtype=self.how.dtype,
+        )  # fmt: skip
+
+    def _keep(self, machine: int, number: int, rows: Array, state: CellState) -> None:
+        self.tau[machine, rows], self.nu[machine, rows] = state.sites
+        self.change[machine, number] = state.change
+        self.evidence[machine, number] = state.log_evidence
+        self.by_sites[machine, number] = state.by_sites
+        copies = self.problem.copies[rows]
+        every = np.where(self.problem.alone[rows], np.maximum(copies, 1.0), 1.0)
+        for kind, left_out in enumerate((every, 1.0)):
+            mean, variance = cavities(state.gaussian, state.sites, left_out)
+            total = variance + self.problem.ridge[rows]
+            self.scores[kind, machine, rows] = mean / np.sqrt(total)
+        likelihood = self.problem.likelihood(machine, rows)
+        self.wrong[machine, rows] = likelihood.wrong(mean, variance)
+
+    # ------------------------------------------------------------------- around landmarks
+
+    def around(self, landmarks: Landmarks) -> tuple[Array, Array]:
+        """Visit cells in turn until none changes; precision and shift of w."""
+        self.landmarks = landmarks
+        n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
+        precision, shift = _no_message(n_machines, n_common)
+        if not np.any(np.isnan(self.tau)):
+            for number in range(len(self.cells)):
+                for machine, message in enumerate(self._messages(number)):
+                    precision[machine] += message.precision
+                    shift[machine] += message.shift
+        moved = np.full((n_machines, len(self.cells)), np.inf)
+        for visit in range(MOST_VISITS):
+            for first in range(0, len(self.cells), WAVE):
+                numbers = range(first, min(first + WAVE, len(self.cells)))
+                state = precision.copy(), shift.copy()
+                found = self.how.threads.each(lambda i: self._visit(i, *state), numbers)  # noqa: B023
+                for number, (change, differences) in zip(numbers, found, strict=True):
+                    moved[:, number] = change
+                    for machine, difference in enumerate(differences):
+                        precision[machine] += difference.precision
+                        shift[machine] += difference.shift
+                if self.how.stop() and visit:
+                    break
+            self.how.show(visit + 1, MOST_VISITS)
+            if self.how.stop() or np.max(moved) <= self.how.tol:
+                break
+        self.change = moved
+        return precision, shift
+
+    def _visit(self, number: int, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
+        """Sweep one cell given what all others say; how its message changes."""
+        rows = self.cells[number]
+        n_machines = len(self.tau)
+        if not len(rows):
+            return np.zeros(n_machines), []
+        features, R = self._own(rows)
+        moved, differences = np.zeros(n_machines), []
+        for machine in range(n_machines):
+            before = self._message(machine, rows, R, features)
+            A, h = precision[machine] - before.precision, shift[machine] - before.shift
+            lower = np.linalg.cholesky(A)
+            half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
+            mean = features @ scipy.linalg.cho_solve((lower, True), h)
+            state = self._propagate(machine, rows, R + half.T @ half, mean, VISIT_SWEEPS)
+            moved[machine] = state.moved
+            self._keep(machine, number, rows, state)
+            after = self._message(machine, rows, R, features)
+            differences.append(
+                Message(after.precision - before.precision, after.shift - before.shift)
+            )
+        return moved, differences
+
+    def _own(self, rows: Array) -> tuple[Array, Array]:
+        """Features of rows, and the part of their Gram matrix that these leave over."""
+        features = self.landmarks.features(self.problem.kernel, self.problem.X[rows])
+        return features, self.problem.gram(rows) - features @ features.T
+
+    def _messages(self, number: int) -> list[Message]:
+        rows = self.cells[number]
+        if not len(rows):
+            return []
+        features, R = self._own(rows)
+        return [self._message(machine, rows, R, features) for machine in range(len(self.tau))]
+
+    def _message(self, machine: int, rows: Array, R: Array, features: Array) -> Message:
+        tau = self.tau[machine, rows]
+        if np.any(np.isnan(tau)):  # nothing said so far
+            n = features.shape[1]
+            return Message(np.zeros((n, n)), np.zeros(n))
+        sites = Sites(tau, self.nu[machine, rows])
+        part = own_part(R, features, sites, self.problem.copies[rows], self.how.dtype)
+        return message_of(part, features)
+
+    def set_coefficients(self, mean: Array) -> None:
+        """Coefficients of each cell's own part, given the mean of w, and parts of the evidence."""
+
+        def one(number: int) -> None:
+            rows = self.cells[number]
+            if not len(rows):
+                return
+            features, R = self._own(rows)
+            for machine in range(len(self.tau)):
+                sites = Sites(self.tau[machine, rows], self.nu[machine, rows])
+                part = own_part(R, features, sites, self.problem.copies[rows], self.how.dtype)
+                common = features @ mean[machine]
+                coef = part.coef - part.factor.solve(common)
+                self.coef[machine, rows] = coef
+                pull = self.problem.copies[rows] * sites.nu
+                self.evidence[machine, number] = (
+                    self.by_sites[machine, number] - part.factor.log_determinant
+                    + 0.5 * pull @ (common + R @ coef)
+                )  # fmt: skip
+
+        self.how.threads.each(one, range(len(self.cells)))
+
+
+def _no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
+    """Precision and shift of w in the prior."""
+    return np.tile(np.eye(n_common), (n_machines, 1, 1)), np.zeros((n_machines, n_common))
+
+
+def _double(X: Matrix) -> Matrix:
+    return X.astype(np.float64)

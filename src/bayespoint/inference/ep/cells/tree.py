@@ -1,0 +1,152 @@
+"""Balanced binary trees that divide rows into cells of rows that lie together.
+
+At each node the rows of a sample are divided by two means, and all rows by a hyperplane that is
+orthogonal to the difference of the two: equal parts, and a new row finds its cell by one product a
+level. The sample is the first rows in the order given, which is that of their hashes: whoever has
+the rows builds the same tree.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespoint._support.types import Array, Matrix
+
+# Rows of the sample that a tree is made from: so many for each cell, and no fewer in all.
+SAMPLED_PER_CELL = 128
+LEAST_SAMPLE = 50_000
+
+# Two means are found from at most so many rows of a node, by so many steps.
+MEANS_SAMPLE = 1_000
+MEANS_STEPS = 5
+
+# A gap between projections, as a share of their spread, that rounding cannot close.
+LEAST_GAP = 1e-9
+
+# Cells that cannot be cut may have so many times the rows asked for, before it is an error.
+MOST_OVERFULL = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree:
+    """Hyperplanes, and which cell lies on each side.
+
+    Attributes
+    ----------
+    normals : ndarray of shape (n_nodes, n_features)
+    cuts : ndarray of shape (n_nodes,)
+        Rows with a larger product go to the right.
+    children : ndarray of int, shape (n_nodes, 2)
+        Nodes to the left and right, or minus one less the number of a cell.
+    n_cells : int
+    """
+
+    normals: Array
+    cuts: Array
+    children: Array
+    n_cells: int
+
+    def route(self, X: Matrix) -> Array:
+        """Return the number of the cell of each row."""
+        cell = np.zeros(X.shape[0], dtype=np.int64)
+        if not len(self.cuts):
+            return cell
+        waiting = [(0, np.arange(X.shape[0]))]
+        while waiting:
+            node, rows = waiting.pop()
+            right = _projections(X, rows, self.normals[node]) > self.cuts[node]
+            for child, part in zip(self.children[node], (rows[~right], rows[right]), strict=True):
+                if child < 0:
+                    cell[part] = -1 - child
+                elif len(part):
+                    waiting.append((int(child), part))
+        return cell
+
+
+def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
+    """Divide rows into cells of about ``cell_size``, and no more where rows can be told apart.
+
+    Parameters
+    ----------
+    X : ndarray or csr_matrix of shape (n_rows, n_features)
+        Distinct rows, in the order of their hashes.
+    cell_size : int
+    seed : SeedSequence
+        Of this tree: others are cut elsewhere.
+    """
+    n_rows = X.shape[0]
+    n_cells = -(-n_rows // cell_size)
+    n_sampled = min(n_rows, max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells))
+    rng = np.random.default_rng(seed)
+    normals, cuts, children, found = [], [], [], 0
+    # Nodes to make: their rows of the sample, cells that they become, and where they hang.
+    waiting = [(np.arange(n_sampled), n_cells, None)]
+    while waiting:
+        rows, wanted, parent = waiting.pop()
+        cut = _cut(X, rows, wanted, rng) if wanted > 1 else None
+        if cut is None:
+            here, found = -1 - found, found + 1
+        else:
+            here = len(cuts)
+            normal, threshold, right = cut
+            normals.append(normal)
+            cuts.append(threshold)
+            children.append([0, 0])
+            waiting.append((rows[right], wanted - wanted // 2, (here, 1)))
+            waiting.append((rows[~right], wanted // 2, (here, 0)))
+        if parent is not None:
+            children[parent[0]][parent[1]] = here
+    return Tree(
+        np.array(normals).reshape(len(cuts), X.shape[1]), np.array(cuts),
+        np.array(children, dtype=np.int64).reshape(len(cuts), 2), found,
+    )  # fmt: skip
+
+
+def _cut(
+    X: Matrix, rows: Array, wanted: int, rng: np.random.Generator
+) -> tuple[Array, float, Array] | None:
+    """Normal, threshold, and which rows lie to the right; None if the rows are all alike."""
+    normal = _difference_of_means(X, rows, rng)
+    if normal is None:
+        return None
+    projection = _projections(X, rows, normal)
+    values = np.sort(projection)
+    gaps = np.diff(values)
+    wide = np.flatnonzero(gaps > LEAST_GAP * (values[-1] - values[0]))
+    if not len(wide):
+        return None
+    share = len(rows) * (wanted // 2) / wanted  # rows to the left
+    at = wide[np.argmin(np.abs(wide + 1 - share))]
+    threshold = 0.5 * (values[at] + values[at + 1])
+    return normal, float(threshold), projection > threshold
+
+
+def _difference_of_means(X: Matrix, rows: Array, rng: np.random.Generator) -> Array | None:
+    """Unit difference of two means of some rows."""
+    if len(rows) > MEANS_SAMPLE:
+        rows = rows[np.sort(rng.choice(len(rows), MEANS_SAMPLE, replace=False))]
+    Z = _dense(X, rows)
+    Z = Z - Z.mean(axis=0)  # products of large offsets would lose digits
+    centres = Z[rng.choice(len(Z), 2, replace=False)]
+    for _ in range(MEANS_STEPS):
+        normal = centres[1] - centres[0]
+        right = Z @ normal > 0.5 * (centres[1] + centres[0]) @ normal
+        if right.all() or not right.any():
+            break
+        centres = np.array([Z[~right].mean(axis=0), Z[right].mean(axis=0)])
+    normal = centres[1] - centres[0]
+    length = np.linalg.norm(normal)
+    if not length > 0:  # the two rows were equal: along the first row that differs
+        away = np.argmax(np.sum(Z**2, axis=1))
+        normal, length = Z[away], np.linalg.norm(Z[away])
+    return normal / length if length > 0 else None
+
+
+def _projections(X: Matrix, rows: Array, normal: Array) -> Array:
+    """Products of rows and a normal; of a row the same whatever rows are beside it, nearly."""
+    return np.asarray(X[rows] @ normal, dtype=np.float64).ravel()
+
+
+def _dense(X: Matrix, rows: Array) -> Array:
+    part = X[rows]
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
