@@ -9,9 +9,9 @@ from joblib import effective_n_jobs
 from scipy.special import ndtr
 
 from bayespoint._support.threads import open_threads
-from bayespoint._support.types import Array
+from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.predictors import Asked, Predictor
-from bayespoint.inference.ep.cells.prediction import CellModel
+from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.space import decisions, links
 from bayespoint.space.inputs import same_precision
 from bayespoint.space.links import Link
@@ -27,16 +27,24 @@ class CellsPredictor(Predictor):
     Attributes
     ----------
     model : CellModel
+    X : ndarray or csr_matrix of shape (m, n_features)
+        Distinct training rows.
     link : Link or None
         Of the votes; None leaves them as they are.
     """
 
     model: CellModel
+    X: Matrix
     link: Link | None = None
+
+    @property
+    def cellwise(self) -> Cellwise:
+        """What has outputs at new rows."""
+        return Cellwise(self.model, self.support.kernel, self.X)
 
     def decision_function(self, asked: Asked) -> Array:
         """Logit of the probability (two classes), or its logarithm."""
-        z = np.mean(list(self._scores(asked)), axis=0)
+        z = sum(self._scores(asked)) / len(self.model.roots)
         return decisions.log_odds(self._log_proba(z))
 
     def proba_of(self, outputs: Array) -> Array:
@@ -49,7 +57,7 @@ class CellsPredictor(Predictor):
 
     def cosines(self, asked: Asked) -> Array:
         """Mean outputs over lengths of points, (n,) for two classes, else (n, n_classes)."""
-        means = np.mean([mean for mean, _ in self._latent(asked)], axis=0)
+        means = sum(mean for mean, _ in self._latent(asked)) / len(self.model.roots)
         outputs = (means / self._lengths(asked)).T
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
@@ -74,8 +82,7 @@ class CellsPredictor(Predictor):
         return self._scatter(draws)
 
     def _draw(self, asked: Asked, rng: np.random.RandomState) -> Array:
-        fit = self.model.trees[rng.randint(len(self.model.trees))]
-        return self.model.draw(self._rows(asked), fit, rng)
+        return self.cellwise.draw(self._rows(asked), rng.randint(len(self.model.roots)), rng)
 
     def _scores(self, asked: Asked) -> Iterator[Array]:
         """Means over standard deviations, softness added, by each tree."""
@@ -85,13 +92,13 @@ class CellsPredictor(Predictor):
 
     def _latent(self, asked: Asked) -> Iterator[tuple[Array, Array]]:
         with open_threads(effective_n_jobs(asked.place.n_jobs)) as threads:
-            yield from self.model.latent(self._rows(asked), threads)
+            yield from self.cellwise.latent(self._rows(asked), threads)
 
     def _rows(self, asked: Asked) -> Any:
-        return same_precision(asked.place.to_host(asked.X), self.model.X.dtype)
+        return same_precision(asked.place.to_host(asked.X), self.X.dtype)
 
     def _lengths(self, asked: Asked) -> Array:
-        length = self.model.kernel.prepare(self._rows(asked)).length.astype(np.float64)
+        length = self.support.kernel.prepare(self._rows(asked)).length.astype(np.float64)
         return np.where(length > 0, length, 1.0)
 
     def _log_proba(self, z: Array, *, linked: bool = True) -> Array:

@@ -28,7 +28,12 @@ from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, Vot
 from bayespoint.estimators.settings import Settings, choose_method, problem_of, settle
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.engines import place_of
-from bayespoint.inference.ep.cells.method import Cells, cell_problem, infer_cells
+from bayespoint.inference.ep.cells.method import (
+    Cells,
+    HeldCells,
+    cell_problem,
+    infer_cells,
+)
 from bayespoint.inference.methods import METHODS
 from bayespoint.space.merging import contested
 
@@ -334,7 +339,7 @@ class BayesPointClassifier(KernelClassifier):
                 problem.rows.release()
                 alone = ~contested(data.distinct)
                 inferred = infer_cells(
-                    cell_problem(problem, kernel, data.inputs.X, alone), settings.cells, plan
+                    cell_problem(problem, kernel, data.inputs.X, alone), settings.cells, plan, held
                 )
             predictor = predictor_of(inferred, problem, data, settings, kernel)
             proba = label_probabilities(
@@ -367,7 +372,7 @@ class BayesPointClassifier(KernelClassifier):
             parameters.label_noise if chosen else settings.class_noise.tolist()
         )
         drawn_with[SAME_DATA] = data.distinct.fingerprint
-        if not parameters.warm_start or not getattr(self, "draws_", None) or not self.draws_.coef:
+        if not parameters.warm_start or not _can_go_on(getattr(self, "draws_", None)):
             entropy = entropy_of(parameters.random_state)
             return None, Trained(data.n_samples, data.distinct.row, entropy, drawn_with)
         before = self.trained_.drawn_with
@@ -434,6 +439,11 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
+
+
+def _can_go_on(draws: Draws | None) -> bool:
+    """Whether a fit left draws, or sites of cells, for another one."""
+    return draws is not None and (bool(draws.coef) or isinstance(draws.resume, HeldCells))
 
 
 def _rows_of(X: Any, chosen: Array) -> Any:

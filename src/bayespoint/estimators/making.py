@@ -103,8 +103,9 @@ def _cells_predictor(
         )  # fmt: skip
     none = np.empty((len(inferred.scores[0]), 0))
     return CellsPredictor(
-        support, none, None, used, data.log_weight, settings.softness, noise, inferred.model, link
-    )
+        support, none, None, used, data.log_weight, settings.softness, noise, inferred.model,
+        data.inputs.X, link,
+    )  # fmt: skip
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, Matrix
@@ -30,6 +31,13 @@ class CellSettings(NamedTuple):
     cell_size: int
     n_landmarks: int
     n_trees: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldCells:
+    """Sites of all trees, for the next fit to begin with."""
+
+    sites: Array  # (n_trees, 2, n_machines, m)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,10 +73,10 @@ def cell_problem(problem: Problem, kernel: Kernel, X: Matrix, alone: Array) -> C
 
 
 def infer_cells(
-    problem: CellProblem, settings: CellSettings, plan: Plan,
-    start: list[tuple[Array, Array]] | None = None,
-) -> Cells:  # fmt: skip
+    problem: CellProblem, settings: CellSettings, plan: Plan, held: Draws | None = None
+) -> Cells:
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
+    start = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
     landmarks = choose_landmarks(problem, settings.n_landmarks) if settings.n_landmarks else None
     trees, n_trees = [], settings.n_trees
     for number in range(n_trees):
@@ -77,7 +85,8 @@ def infer_cells(
         how = Sweeping(
             threads=plan.threads, stop=plan.budget.spent, show=_progress(plan, number, n_trees)
         )
-        fit = fit_tree(problem, tree, landmarks, how, None if start is None else start[number])
+        begin = start[number].astype(np.float64) if number < len(start) else None
+        fit = fit_tree(problem, tree, landmarks, how, begin)
         if trees and plan.budget.spent():  # it may be unfinished, and there are others
             break
         trees.append(fit)
@@ -92,9 +101,10 @@ def infer_cells(
     draws = Draws(
         coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
         mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
-        info={"cells": n_cells, "moving": moving, "log_evidence": evidence},
+        info={"cells": n_cells.tolist(), "moving": moving.tolist(), "log_evidence": evidence},
+        resume=HeldCells(np.array([[f.tau, f.nu] for f in trees], dtype=np.float32)),
     )  # fmt: skip
-    model = CellModel(problem.kernel, problem.X, problem.copies, landmarks, trees)
+    model = CellModel.of(trees, problem.copies, landmarks)
     wrong = np.mean([fit.wrong for fit in trees], axis=0)
     return Cells(draws, model, scores, wrong, evidence)
 
@@ -107,8 +117,6 @@ def _progress(plan: Plan, number: int, n_trees: int) -> Callable[[int, int], Non
 
 
 def _warn_if_moving(moving: Array, n_cells: Any, plan: Plan) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
     if moving.sum() > MOST_MOVING * np.sum(n_cells) and not plan.budget.interrupted:
         warn(
             f"{moving.sum()} of {np.sum(n_cells)} cells had not come to rest. Raise max_time "

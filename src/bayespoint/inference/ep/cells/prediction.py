@@ -14,6 +14,7 @@ from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import Factor
 from bayespoint.inference.ep.cells.sweeps import Landmarks, TreeFit
+from bayespoint.inference.ep.cells.tree import route
 from bayespoint.space.kernels import Kernel
 
 # Memory for factors of cells, in bytes, of all models of this process.
@@ -54,135 +55,169 @@ _CACHE = _Cache()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellModel:
-    """What prediction needs: rows, and what each tree knows.
+    """What trees know, for prediction: nodes and cells of all trees one after the other.
 
     Attributes
     ----------
-    kernel : Kernel
-    X : ndarray or csr_matrix of shape (m, n_features)
-        Distinct training rows.
-    copies : ndarray of shape (m,)
-    landmarks : Landmarks or None
-    trees : list of TreeFit
+    roots : ndarray of int, shape (n_trees,)
+        First nodes of the trees; of a tree that is one cell, as in ``children``.
+    normals, cuts, children : ndarray
+        As in `Tree`.
+    begin : ndarray of int, shape (n_cells + 1,)
+        Where cells begin in ``order``.
+    order : ndarray of int, shape (n_trees * m,)
+        Training rows, cell after cell.
+    tau, coef : ndarray of shape (n_machines, n_trees * m)
+        Precisions of the sites of all copies of a row, and coefficients, in this order.
+    common_mean, common_factor : ndarray
+        As in `TreeFit`, of each tree.
+    landmarks : ndarray or csr_matrix of shape (n_landmarks, n_features), or None
+    projection : ndarray of shape (n_landmarks, n_common), or None
     """
 
+    roots: Array
+    normals: Array
+    cuts: Array
+    children: Array
+    begin: Array
+    order: Array
+    tau: Array
+    coef: Array
+    common_mean: Array
+    common_factor: Array
+    landmarks: Matrix | None = None
+    projection: Array | None = None
+
+    @classmethod
+    def of(cls, fits: list[TreeFit], copies: Array, landmarks: Landmarks | None) -> "CellModel":
+        """Put the trees of a fit one after the other."""
+        roots, children, begin, n_nodes, n_cells, m = [], [], [], 0, 0, len(copies)
+        for number, fit in enumerate(fits):
+            below = fit.tree.children
+            children.append(np.where(below < 0, below - n_cells, below + n_nodes))
+            roots.append(n_nodes if len(below) else -1 - n_cells)
+            begin.append(fit.begin[:-1] + number * m)
+            n_nodes, n_cells = n_nodes + len(below), n_cells + fit.tree.n_cells
+        return cls(
+            np.array(roots, dtype=np.int64), np.concatenate([f.tree.normals for f in fits]),
+            np.concatenate([f.tree.cuts for f in fits]), np.concatenate(children),
+            np.concatenate([*begin, [len(fits) * m]]), np.concatenate([f.order for f in fits]),
+            np.concatenate([(copies * f.tau)[:, f.order] for f in fits], axis=1),
+            np.concatenate([f.coef[:, f.order] for f in fits], axis=1),
+            np.array([f.common_mean for f in fits]), np.array([f.common_factor for f in fits]),
+            *(landmarks or (None, None)),
+        )  # fmt: skip
+
+    def route(self, X: Matrix, number: int) -> Array:
+        """Return the cell of each row by one of the trees."""
+        return route(X, int(self.roots[number]), self.normals, self.cuts, self.children)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cellwise:
+    """Outputs at new rows by a model, its kernel and its training rows."""
+
+    model: CellModel
     kernel: Kernel
     X: Matrix
-    copies: Array
-    landmarks: Landmarks | None
-    trees: list[TreeFit]
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.model.roots)
 
     def latent(self, X: Matrix, threads: Threads) -> Iterator[tuple[Array, Array]]:
         """Yield means and variances of the outputs, (n_machines, n) each, by each tree."""
-        for fit in self.trees:
-            cell_of = fit.tree.route(X)
-            found = np.empty((2, len(fit.tau), X.shape[0]))
-            parts = []
-            for number in np.unique(cell_of):
-                rows = np.flatnonzero(cell_of == number)
-                parts += [(number, rows[i : i + BLOCK]) for i in range(0, len(rows), BLOCK)]
+        for number in range(self.n_trees):
+            cell_of = self.model.route(X, number)
+            found = np.empty((2, len(self.model.tau), X.shape[0]))
 
-            def one(part: tuple[int, Array], fit: TreeFit = fit, found: Array = found) -> None:
-                found[:, :, part[1]] = self._in_cell(fit, int(part[0]), X[part[1]])
+            def one(part: tuple[int, Array], number: int = number, found: Array = found) -> None:
+                found[:, :, part[1]] = self._in_cell(number, int(part[0]), X[part[1]])
 
-            threads.each(one, parts)
+            threads.each(one, list(_parts_of_cells(cell_of)))
             yield found[0], found[1]
 
-    def draw(self, X: Matrix, fit: TreeFit, rng: np.random.RandomState) -> Array:
-        """Draw outputs of all machines, (n_machines, n), jointly within cells."""
-        cell_of, drawn = fit.tree.route(X), np.empty((len(fit.tau), X.shape[0]))
-        common = fit.common_mean.copy()
-        for machine, lower in enumerate(fit.common_factor):
-            white = rng.standard_normal(len(lower))
-            common[machine] += scipy.linalg.solve_triangular(lower, white, lower=True, trans=1)
-        for number in np.unique(cell_of):
-            rows = np.flatnonzero(cell_of == number)
-            for start in range(0, len(rows), BLOCK):
-                part = rows[start : start + BLOCK]
-                drawn[:, part] = self._draw_in_cell(fit, int(number), X[part], common, rng)
+    def draw(self, X: Matrix, number: int, rng: np.random.RandomState) -> Array:
+        """Draw outputs of all machines, (n_machines, n), by a tree, jointly within cells."""
+        cell_of, drawn = self.model.route(X, number), np.empty((len(self.model.tau), X.shape[0]))
+        common = self.model.common_mean[number].copy()
+        for machine, lower in enumerate(self.model.common_factor[number]):
+            if len(lower):
+                white = rng.standard_normal(len(lower))
+                common[machine] += scipy.linalg.solve_triangular(lower, white, lower=True, trans=1)
+        for cell, part in _parts_of_cells(cell_of):
+            drawn[:, part] = self._draw_in_cell(number, cell, X[part], common, rng)
         return drawn
 
     def _draw_in_cell(
-        self, fit: TreeFit, number: int, X: Matrix, common: Array, rng: np.random.RandomState
+        self, number: int, cell: int, X: Matrix, common: Array, rng: np.random.RandomState
     ) -> Array:
         """Draw outputs given w, one a machine."""
-        X, rows = X.astype(np.float64), fit.cell(number)
-        features, own, cross = self._parts(X, rows)
-        drawn = common @ features.T
-        for machine, shift in enumerate(common - fit.common_mean):
-            covariance = own.copy()
-            if len(rows):
-                factor, solved = self._factor(fit, machine, number)
-                known = factor.half(cross.T).astype(np.float64)
-                covariance -= known.T @ known
-                coef = fit.coef[machine, rows]
-                coef = coef if solved is None else coef - solved @ shift
-                drawn[machine] += cross @ coef
-            values, vectors = np.linalg.eigh(covariance)
+        X = X.astype(np.float64)
+        where, features, cross = self._parts(X, cell)
+        own, drawn = self.kernel(X) - features @ features.T, common @ features.T
+        for machine, shift in enumerate(common - self.model.common_mean[number]):
+            factor, solved = self._factor(machine, cell)
+            known = factor.half(cross.T).astype(np.float64)
+            drawn[machine] += cross @ (self.model.coef[machine, where] - solved @ shift)
+            values, vectors = np.linalg.eigh(own - known.T @ known)
             white = rng.standard_normal(len(values)) * np.sqrt(np.maximum(values, 0.0))
             drawn[machine] += vectors @ white
         return drawn
 
-    def _parts(self, X: Matrix, rows: Array) -> tuple[Array, Array, Array]:
-        """Features of new rows, and what these leave over: among them, and with a cell's rows."""
-        features = np.zeros((X.shape[0], 0))
-        own = self.kernel(X)
-        cross = self.kernel(X, self.X[rows].astype(np.float64)) if len(rows) else own[:, :0]
-        if self.landmarks is not None:
-            features = self.landmarks.features(self.kernel, X)
-            own -= features @ features.T
-            if len(rows):
-                cross -= features @ self.landmarks.features(self.kernel, self.X[rows]).T
-        return features, own, cross
-
-    def _in_cell(self, fit: TreeFit, number: int, X: Matrix) -> tuple[Array, Array]:
-        X = X.astype(np.float64)
-        rows = fit.cell(number)
-        own = self.kernel.prepare(X).length ** 2
-        if self.landmarks is None:
-            features = np.zeros((X.shape[0], 0))
-        else:
-            features = self.landmarks.features(self.kernel, X)
-        mean = fit.common_mean @ features.T
-        variance = np.tile(own - np.einsum("ij,ij->i", features, features), (len(mean), 1))
-        if not len(rows):
-            rest = features
-            for machine, lower in enumerate(fit.common_factor):
-                variance[machine] += _spread(rest, lower)
-            return mean, variance
-        cross = self.kernel(X, self.X[rows].astype(np.float64))
-        if self.landmarks is not None:
-            cross -= features @ self.landmarks.features(self.kernel, self.X[rows]).T
-        for machine, lower in enumerate(fit.common_factor):
-            factor, solved = self._factor(fit, machine, number)
+    def _in_cell(self, number: int, cell: int, X: Matrix) -> tuple[Array, Array]:
+        """Means and variances at rows that fall into a cell, (n_machines, n) each."""
+        X, model = X.astype(np.float64), self.model
+        where, features, cross = self._parts(X, cell)
+        own = self.kernel.prepare(X).length ** 2 - np.einsum("ij,ij->i", features, features)
+        mean, variance = model.common_mean[number] @ features.T, np.tile(own, (len(model.tau), 1))
+        for machine, lower in enumerate(model.common_factor[number]):
+            factor, solved = self._factor(machine, cell)
             known = factor.half(cross.T).astype(np.float64)
-            mean[machine] += cross @ fit.coef[machine, rows]
+            mean[machine] += cross @ model.coef[machine, where]
             variance[machine] -= np.einsum("ij,ij->j", known, known)
-            if solved is not None:
-                variance[machine] += _spread(features - cross @ solved, lower)
+            if len(lower):
+                rest = (features - cross @ solved).T
+                half = scipy.linalg.solve_triangular(lower, rest, lower=True)
+                variance[machine] += np.einsum("ij,ij->j", half, half)
         return mean, np.maximum(variance, 0.0)
 
-    def _factor(self, fit: TreeFit, machine: int, number: int) -> tuple[Factor, Array | None]:
+    def _parts(self, X: Matrix, cell: int) -> tuple[slice, Array, Array]:
+        """Where a cell is, features of new rows, and what these leave over with its rows."""
+        where = slice(*self.model.begin[cell : cell + 2])
+        rows = self.X[self.model.order[where]]
+        features = self._features(X)
+        cross = self.kernel(X, rows.astype(np.float64))
+        if features.shape[1]:
+            cross -= features @ self._features(rows).T
+        return where, features, cross
+
+    def _features(self, X: Matrix) -> Array:
+        if self.model.landmarks is None or self.model.projection is None:
+            return np.zeros((X.shape[0], 0))
+        return Landmarks(self.model.landmarks, self.model.projection).features(self.kernel, X)
+
+    def _factor(self, machine: int, cell: int) -> tuple[Factor, Array]:
         """Factor of a cell's own part, and what landmarks need of it; made again or held."""
 
         def make() -> tuple[Any, int]:
-            rows = fit.cell(number)
-            X = self.X[rows].astype(np.float64)
-            R, solved = self.kernel(X), None
-            features = None
-            if self.landmarks is not None:
-                features = self.landmarks.features(self.kernel, X)
-                R -= features @ features.T
-            factor = Factor(R, self.copies[rows] * fit.tau[machine, rows], np.float32)
-            if features is not None:
-                solved = factor.solve(features)
-            size = factor.lower.nbytes + (0 if solved is None else solved.nbytes)
-            return (factor, solved), size
+            where = slice(*self.model.begin[cell : cell + 2])
+            X = self.X[self.model.order[where]].astype(np.float64)
+            features = self._features(X)
+            factor = Factor(
+                self.kernel(X) - features @ features.T, self.model.tau[machine, where], np.float32
+            )
+            solved = factor.solve(features)
+            return (factor, solved), factor.lower.nbytes + solved.nbytes
 
-        return _CACHE.get(fit, (machine, number), make)
+        return _CACHE.get(self.model, (machine, cell), make)
 
 
-def _spread(features: Array, lower: Array) -> Array:
-    """Variance that w leaves to its products with features."""
-    half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
-    return np.einsum("ij,ij->j", half, half)
+def _parts_of_cells(cell_of: Array) -> Iterator[tuple[int, Array]]:
+    """Rows that fall into each cell, in blocks."""
+    order = np.argsort(cell_of, kind="stable")
+    numbers, begin = np.unique(cell_of[order], return_index=True)
+    for cell, rows in zip(numbers, np.split(order, begin[1:]), strict=True):
+        for start in range(0, len(rows), BLOCK):
+            yield int(cell), rows[start : start + BLOCK]

@@ -161,7 +161,7 @@ class Sweeping(NamedTuple):
 
 def fit_tree(
     problem: CellProblem, tree: Tree, landmarks: Landmarks | None, how: Sweeping,
-    start: tuple[Array, Array] | None = None,
+    start: Any = None,
 ) -> TreeFit:  # fmt: skip
     """Find the sites of all cells of a tree.
 

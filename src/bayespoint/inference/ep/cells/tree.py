@@ -48,19 +48,23 @@ class Tree:
 
     def route(self, X: Matrix) -> Array:
         """Return the number of the cell of each row."""
-        cell = np.zeros(X.shape[0], dtype=np.int64)
-        if not len(self.cuts):
-            return cell
-        waiting = [(0, np.arange(X.shape[0]))]
-        while waiting:
-            node, rows = waiting.pop()
-            right = _projections(X, rows, self.normals[node]) > self.cuts[node]
-            for child, part in zip(self.children[node], (rows[~right], rows[right]), strict=True):
-                if child < 0:
-                    cell[part] = -1 - child
-                elif len(part):
-                    waiting.append((int(child), part))
-        return cell
+        root = 0 if len(self.cuts) else -1
+        return route(X, root, self.normals, self.cuts, self.children)
+
+
+def route(X: Matrix, root: int, normals: Array, cuts: Array, children: Array) -> Array:
+    """Return the number of the cell of each row, from a node on: see `Tree`."""
+    cell = np.full(X.shape[0], -1 - root, dtype=np.int64)
+    waiting = [(root, np.arange(X.shape[0]))] if root >= 0 else []
+    while waiting:
+        node, rows = waiting.pop()
+        right = _projections(X, rows, normals[node]) > cuts[node]
+        for child, part in zip(children[node], (rows[~right], rows[right]), strict=True):
+            if child < 0:
+                cell[part] = -1 - child
+            elif len(part):
+                waiting.append((int(child), part))
+    return cell
 
 
 def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:

@@ -1,0 +1,129 @@
+"""Cells with landmarks against the Gaussian over all rows at once, and formulas that are wrong."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from bayespoint.inference.ep.cells.cell import (
+    cavities,
+    combine,
+    message_of,
+    own_part,
+    propagate_cell,
+)
+from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
+
+M = 40
+CELLS = [np.arange(0, 15), np.arange(15, M)]
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((M, 3))
+K = np.exp(-0.3 * np.sum((X[:, None] - X) ** 2, axis=-1))
+Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(M) > 0, 1.0, -1.0)
+SITES = Sites(RNG.gamma(1.0, size=M), RNG.standard_normal(M))
+COPIES = RNG.integers(1, 4, size=M).astype(float)
+ONES = np.ones(M)
+
+VALUES, VECTORS = np.linalg.eigh(K[:8, :8])
+FEATURES = K[:, :8] @ (VECTORS / np.sqrt(VALUES))
+
+
+def likelihood(copies=1.0, noise=0.0):
+    odds = np.full(M, np.inf if not noise else np.log((1 - noise) / noise))
+    return Likelihood(Y, np.full(M, 0.1), odds, np.full(M, np.log1p(-noise)), copies)
+
+
+def prior():
+    """Covariance of all outputs: exact within cells, by landmarks between them."""
+    covariance = FEATURES @ FEATURES.T
+    for rows in CELLS:
+        covariance[np.ix_(rows, rows)] = K[np.ix_(rows, rows)]
+    return covariance
+
+
+def exact(copies=ONES):
+    """Mean and covariance of all outputs given the sites."""
+    covariance = prior()
+    inner = np.linalg.inv(np.eye(M) + covariance * (copies * SITES.tau))
+    covariance = inner @ covariance
+    return covariance @ (copies * SITES.nu), covariance
+
+
+def part_of(rows, copies=ONES, own=True):
+    features = FEATURES[rows]
+    R = K[np.ix_(rows, rows)] - features @ features.T
+    sites = Sites(SITES.tau[rows], SITES.nu[rows])
+    return R, features, own_part(R if own else 0 * R, features, sites, copies[rows], "f8")
+
+
+def by_cells(copies=ONES, own=True, counted=1):
+    """Means and variances by messages; ``own``: the residual, ``counted``: copies of a message."""
+    messages = [message_of(part, f) for _, f, part in (part_of(r, copies, own) for r in CELLS)]
+    mean, variance = np.empty(M), np.empty(M)
+    for number, rows in enumerate(CELLS):
+        A, h = np.eye(8), np.zeros(8)
+        for other, message in enumerate(messages):
+            A += message.precision * (counted if other != number else 0)
+            h += message.shift * (counted if other != number else 0)
+        R, features, _ = part_of(rows, copies)
+        C = R + features @ np.linalg.solve(A, features.T)
+        sites = Sites(SITES.tau[rows], SITES.nu[rows])
+        found = combine(C, features @ np.linalg.solve(A, h), sites, copies[rows], "f8")
+        mean[rows], variance[rows] = found.mean, found.variance
+    return mean, variance
+
+
+@pytest.mark.parametrize("copies", [ONES, COPIES], ids=["rows", "copies"])
+def test_messages_give_the_gaussian_over_all_rows(copies):
+    mean, covariance = exact(copies)
+    found = by_cells(copies)
+    assert_allclose(found[0], mean, atol=1e-10)
+    assert_allclose(found[1], covariance.diagonal(), atol=1e-10)
+
+
+@pytest.mark.parametrize("wrong", [{"own": False}, {"counted": 2}], ids=["residual", "twice"])
+def test_wrong_messages_are_caught(wrong):
+    mean, covariance = exact()
+    found = by_cells(**wrong)
+    assert np.max(np.abs(found[0] - mean)) > 1e-2
+    assert np.max(np.abs(found[1] - covariance.diagonal())) > 1e-3
+
+
+@pytest.mark.parametrize("copies", [1.0, COPIES], ids=["rows", "copies"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_one_cell_is_exact(dtype, copies):
+    given = likelihood(copies)
+    dense = propagate(K, given, tol=1e-9)
+    tol, near = (1e-9, 1e-6) if dtype == "f8" else (1e-4, 2e-3)
+    cell = propagate_cell(K, np.zeros(M), given, None, tol=tol, max_sweeps=200, dtype=dtype)
+    assert cell.change <= tol
+    assert_allclose(cell.gaussian.mean, K @ dense.gaussian.coef, atol=near)
+    assert cell.log_evidence == pytest.approx(dense.log_evidence, abs=near)
+    mean, variance = cavities(cell.gaussian, cell.sites)
+    assert_allclose(mean, dense.gaussian.cavity_mean, atol=10 * near)
+    assert_allclose(variance, dense.gaussian.cavity_variance, atol=10 * near)
+
+
+def test_a_prior_mean_is_a_shift_of_the_outputs():
+    """Two cells: the second given the sites of the first is the same as both at once."""
+    given = likelihood()
+    both = propagate(prior(), given, tol=1e-10)
+    rest, rows = CELLS
+    tau, nu = both.sites.tau[rest], both.sites.nu[rest]
+    covariance = prior()
+    gain = covariance[np.ix_(rows, rest)] @ np.linalg.inv(
+        covariance[np.ix_(rest, rest)] + np.diag(1 / tau)
+    )
+    C = covariance[np.ix_(rows, rows)] - gain @ covariance[np.ix_(rest, rows)]
+    part = Likelihood(*(np.broadcast_to(field, M)[rows] for field in given))
+    cell = propagate_cell(C, gain @ (nu / tau), part, None, tol=1e-9, max_sweeps=200, dtype="f8")
+    assert_allclose(cell.gaussian.mean, (prior() @ both.gaussian.coef)[rows], atol=1e-6)
+    assert_allclose(cell.sites.tau, both.sites.tau[rows], atol=1e-6)
+
+
+def test_sites_of_labels_that_may_be_wrong_are_never_negative():
+    given = likelihood(noise=0.2)
+    cell = propagate_cell(K, np.zeros(M), given, None, tol=1e-6, max_sweeps=200, dtype="f8")
+    assert cell.change <= 1e-6
+    assert np.all(cell.sites.tau >= 0)
+    dense = propagate(K, given, tol=1e-6)
+    assert_allclose(cell.gaussian.mean, K @ dense.gaussian.coef, atol=0.1)
