@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayespoint._support.types import Matrix
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import RULES
 from bayespoint.estimators.onion import OnionClassifier
@@ -138,7 +139,8 @@ def _completed(predictor: Predictor, draws: Draws, support_vectors: Matrix) -> P
     if support.kernel.name != "precomputed":
         X = support.kernel.prepare(X).X
     support = replace(support, points=replace(support.points, X=X))
-    return replace(predictor, support=support, committee=draws.coef or None)
+    rows = {"X": support_vectors} if isinstance(predictor, CellsPredictor) else {}
+    return replace(predictor, support=support, committee=draws.coef or None, **rows)
 
 
 def _check_completed(state: Mapping[str, Any]) -> None:
@@ -146,6 +148,8 @@ def _check_completed(state: Mapping[str, Any]) -> None:
     found, draws = state["predictor_"], state["draws_"]
     again = _completed(found, draws, state["support_vectors_"])
     same = _same(found.support.points.X, again.support.points.X)
+    if isinstance(found, CellsPredictor):
+        same = same and _same(found.X, again.X)
     refuse_if(not same, "support_vectors_ were changed after fit; fit again, then save.")
     committee = found.committee or []
     same = len(committee) == len(draws.coef) and all(map(_same, committee, draws.coef))

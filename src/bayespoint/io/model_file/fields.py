@@ -10,6 +10,7 @@ import numpy as np
 
 from bayespoint.estimators import predictors
 from bayespoint.estimators.base import Trained
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import RULES
 from bayespoint.estimators.onion import OnionClassifier
@@ -19,6 +20,8 @@ from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
 from bayespoint.inference.billiard.method import BallPaths
 from bayespoint.inference.draws import Draws
+from bayespoint.inference.ep.cells.method import CellSettings, HeldCells
+from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.method import HeldSites
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.perceptron.ensemble import PerceptronSums
@@ -32,7 +35,9 @@ LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
 MAX_DEGREE = 1000
 
 # What methods keep to go on from.
-RESUMES = tuple(dict.fromkeys(m.resume for m in METHODS.values() if m.resume is not type(None)))
+RESUMES = (
+    *dict.fromkeys(m.resume for m in METHODS.values() if m.resume is not type(None)), HeldCells,
+)  # fmt: skip
 
 # Attributes that are not always there.
 OPTIONAL = ("feature_names_in_",)
@@ -50,7 +55,8 @@ class Array(NamedTuple):
 
     A letter is one length wherever it stands: f features, n rows given to fit, c classes, m
     machines, p distinct points, s support points, d draws, q points of draws, b balls of all
-    machines, a and e shells, g all shells, r rank, 2 two.
+    machines, a and e shells, g all shells, r rank, t trees, k their nodes, z their cells and one,
+    o their rows, l landmarks, x features of these, 2 two.
     """
 
     axes: str
@@ -92,7 +98,7 @@ _FITTED = _CLASSIFIER | {
     "support_": Array("s", "iu", below="n"), "support_vectors_": Array("s*", sparse=True),
     "predictor_": Part((
         predictors.BayesPointPredictor, predictors.SpanVotePredictor, predictors.VotePredictor,
-        predictors.GaussianPredictor,
+        predictors.GaussianPredictor, CellsPredictor,
     )),
 }  # fmt: skip
 _PREDICTOR = {
@@ -126,6 +132,11 @@ FIELDS: dict[type, dict[str, Any]] = {
         "decision": Plain((str,), choices=DECISIONS), "gamma": NOT_NEGATIVE, "bias": NOT_NEGATIVE,
         "softness": NOT_NEGATIVE, "class_noise": Array("c", readable=True),
         "log_evidence": Plain(NUMBER, needed=False),
+        "cells": Part((CellSettings,), needed=False),
+    },
+    CellSettings: {
+        "cell_size": Plain(COUNT, least=2), "n_landmarks": Plain(COUNT, least=0),
+        "n_trees": Plain(COUNT, least=1),
     },
     Draws: {
         "coef": [Array("dq", sparse=True)], "bayes_points": Array("mq"),
@@ -147,12 +158,26 @@ FIELDS: dict[type, dict[str, Any]] = {
     },
     BallPaths: {"path": Array("bp"), "kicks": Array("bp"), "last": Array("bp")},
     HeldSites: {"sites": Array("m2p", finite=False)},
+    HeldCells: {"sites": Array("t2mp")},
     predictors.BayesPointPredictor: _PREDICTOR | {"link": Part((Link,))},
     predictors.SpanVotePredictor: _PREDICTOR,
     predictors.VotePredictor: _VOTE,
     predictors.GaussianPredictor: _VOTE | {
         "mean": Array("ms"), "reducer": Array("mss"), "sign": Array("ms"),
         "link": Part((Link,), needed=False),
+    },
+    CellsPredictor: _PREDICTOR | {
+        "bayes_points": Array("mq"), "model": Part((CellModel,)),
+        "X": FOLLOWS,  # support_vectors_
+        "link": Part((Link,), needed=False),
+    },
+    CellModel: {
+        "roots": Array("t", "i"), "normals": Array("kf"), "cuts": Array("k"),
+        "children": Array("k2", "i"), "begin": Array("z", "iu"),
+        "order": Array("o", "iu", below="p"), "tau": Array("mo"), "coef": Array("mo"),
+        "common_mean": Array("tmx"), "common_factor": Array("tmxx"),
+        "landmarks": Array("lf", needed=False, sparse=True),
+        "projection": Array("lx", needed=False),
     },
     Link: {"weights": Array("mm"), "offset": Array("m")},
     predictors.SupportPoints: {

@@ -13,12 +13,15 @@ import scipy.sparse as sp
 
 from bayespoint.estimators import predictors
 from bayespoint.estimators.base import Trained
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import DRAW_SETTINGS, SAME_DATA
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
 from bayespoint.inference.draws import Draws
+from bayespoint.inference.ep.cells.method import HeldCells
+from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.model_file.checks import check_fields, refuse_if
 from bayespoint.io.model_file.errors import shown
@@ -126,19 +129,46 @@ def _check_decision(
     kind, calibrated = type(predictor), decision == "calibrated"
     closed_form = method in METHODS and METHODS[method].closed_form
     decides = "calibrated" if closed_form and decision == "vote" else decision
-    agree = kind is PREDICTORS[decides] and (closed_form or not calibrated)
+    wanted = PREDICTORS[decides] if settings.cells is None else CellsPredictor
+    agree = kind is wanted and (closed_form or not (calibrated or kind is CellsPredictor))
     refuse_if(not agree, f"predictor_ is a {kind.__name__} for {decision!r} by {method!r}.")
-    lacks = decision != "bayes_point" and not draws.coef
+    lacks = decision != "bayes_point" and not draws.coef and kind is not CellsPredictor
     refuse_if(lacks, f"decision {decision!r} needs draws, and there are none.")
     all_points = np.array_equal(predictor.used, np.arange(sizes["p"]))
-    votes = isinstance(predictor, predictors.VotePredictor)
+    votes = isinstance(predictor, predictors.VotePredictor | CellsPredictor)
     refuse_if(votes and not all_points, f"decision {decision!r} needs all points in order.")
-    if isinstance(predictor, predictors.GaussianPredictor):
+    if isinstance(predictor, CellsPredictor):
+        _check_cells(predictor.model, settings, sizes)
+    if isinstance(predictor, predictors.GaussianPredictor | CellsPredictor):
         agree = (predictor.link is not None) == calibrated
         refuse_if(not agree, f"predictor_.link does not suit {decision!r}.")
     link = getattr(predictor, "link", None)
     turned = link is not None and sizes["m"] == 1 and link.weights[0, 0] <= 0
     refuse_if(turned, "predictor_.link.weights is not positive, and would turn classes around.")
+
+
+def _check_cells(model: CellModel, settings: Settings, sizes: dict[str, int]) -> None:
+    """Check that rows find their way to cells, and cells to their rows."""
+    n_nodes, n_cells, where = sizes["k"], sizes["z"] - 1, "predictor_.model"
+    n_trees = sizes["t"]
+    refuse_if(n_cells < n_trees or not n_trees, f"{n_cells} cells of {n_trees} trees.")
+    refuse_if(sizes["o"] != n_trees * sizes["p"], f"{where}.order is not of all rows.")
+    ends = model.begin[0] == 0 and model.begin[-1] == sizes["o"]
+    follow = ends and np.all(np.diff(model.begin.astype(np.int64)) >= 0)
+    refuse_if(not follow, f"{where}.begin: cells do not follow each other.")
+    for name, value in (("children", model.children), ("roots", model.roots)):
+        outside = np.any((value >= n_nodes) | (value < -n_cells))
+        refuse_if(outside, f"{where}.{name} has nodes or cells that are not there.")
+    back = (model.children >= 0) & (model.children <= np.arange(n_nodes)[:, None])
+    refuse_if(np.any(back), f"{where}.children lead back.")
+    refuse_if(np.any(model.tau < 0), f"{where}.tau is negative.")
+    refuse_if((model.landmarks is None) != (model.projection is None), f"{where}: half landmarks.")
+    without = model.landmarks is None and sizes["x"] > 0
+    refuse_if(without, f"{where} has features, and no landmarks.")
+    diagonal = np.diagonal(model.common_factor, axis1=2, axis2=3)
+    refuse_if(np.any(diagonal <= 0), f"{where}.common_factor is not that of a precision.")
+    cells = settings.cells
+    refuse_if(cells is not None and cells.n_trees < n_trees, f"{n_trees} trees, not as settings.")
 
 
 def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
@@ -148,7 +178,8 @@ def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
         refuse_if(short, f"draws_.info[{shown(name)}] has too few entries.")
     wanted, n_points = METHODS[method].resume if method in METHODS else type(None), sizes["p"]
     if not draws.coef:
-        wanted, n_points, n_machines = type(None), 0, 0
+        cells = isinstance(draws.resume, HeldCells) and method == "ep"
+        wanted, n_points, n_machines = HeldCells if cells else type(None), 0, 0
         refuse_if(draws.centres, "draws_.centres are there without draws.")
     found = len(draws.coef), sizes["q"]
     refuse_if(

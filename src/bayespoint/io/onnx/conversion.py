@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.estimators.base import KernelClassifier
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -232,7 +233,13 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     w, options = Writer(scope, container), container.get_options(model, dict(_DEFAULTS))
     X = w.cast(_joined(w, operator.inputs), "DOUBLE")
-    graph = ClassifierGraph(w, _steps_inside(model)[1].predictor_, X)
+    predictor = _steps_inside(model)[1].predictor_
+    if isinstance(predictor, CellsPredictor):
+        raise ValueError(
+            "EP by cells has no ONNX graph: the factors of its cells would take gigabytes. Use "
+            "inference='perceptron', or a model file."
+        )
+    graph = ClassifierGraph(w, predictor, X)
     winners = graph.winners()
     classes = _class_values(scope, model)
     results = {

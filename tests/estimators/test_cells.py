@@ -1,0 +1,247 @@
+"""EP by cells as a classifier: exact answers where both apply, any data, files and refusals."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs, make_moons
+
+from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.io import model_file
+
+GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
+CELLS = {"cell_size": 60, "n_landmarks": 0, "n_trees": 2}
+X, Y = make_moons(300, noise=0.3, random_state=0)
+NEW, LABELS = make_moons(300, noise=0.3, random_state=1)
+
+
+def fitted(X=X, y=Y, weight=None, **settings):
+    return BayesPointClassifier(**GIVEN | CELLS | settings).fit(X, y, weight)
+
+
+def log_loss(clf, X=NEW, y=LABELS):
+    return -np.mean(
+        np.log(clf.predict_proba(X)[np.arange(len(y)), np.searchsorted(clf.classes_, y)])
+    )
+
+
+# ---------------------------------------------------------------- the exact answer
+
+
+def test_one_cell_is_exact_ep():
+    exact = BayesPointClassifier(**GIVEN).fit(X, Y)
+    one = fitted(cell_size=300)
+    assert_array_equal(one.predict_proba(NEW), exact.predict_proba(NEW))
+    assert one.log_evidence_ == exact.log_evidence_
+
+
+def test_more_landmarks_and_larger_cells_come_closer_to_it():
+    exact = BayesPointClassifier(**GIVEN | {"decision": "vote"}).fit(X, Y)
+    wanted, given = exact.predict_proba(NEW), {"decision": "vote", "n_trees": 1}
+
+    def error(**settings):
+        return np.mean(np.abs(fitted(**given | settings).predict_proba(NEW) - wanted))
+
+    by_landmarks = [error(n_landmarks=n) for n in (0, 20, 150)]
+    assert by_landmarks[0] > 2 * by_landmarks[1] > 4 * by_landmarks[2]
+    assert by_landmarks[2] < 2e-3
+    by_size = [error(cell_size=n) for n in (30, 150)]
+    assert by_size[0] > 1.5 * by_size[1]
+    evidence = [fitted(**given, n_landmarks=n).log_evidence_ for n in (0, 150)]
+    assert abs(evidence[1] - exact.log_evidence_) < 0.1 < abs(evidence[0] - exact.log_evidence_)
+
+
+@pytest.mark.parametrize("n_landmarks", [0, 40])
+def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
+    clf = fitted(decision="vote", n_landmarks=n_landmarks, n_trees=1)
+    told = clf.held_out_proba_[:30, 1]
+    refitted = np.empty(30)
+    for i in range(30):
+        weight = np.ones(300)
+        weight[i] = 0
+        refitted[i] = fitted(
+            weight=weight, decision="vote", n_landmarks=n_landmarks, n_trees=1
+        ).predict_proba(X[[i]])[0, 1]
+    # Without the row cells are cut elsewhere, and other rows are landmarks.
+    near = np.mean(np.abs(told - refitted))
+    assert near < 0.5 * np.mean(np.abs(clf.predict_proba(X[:30])[:, 1] - refitted)) + 0.02
+
+
+def test_labels_at_random_cannot_be_told():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=300)  # at most 185 are told with probability 1 - 3e-5
+    for n_landmarks in (0, 40):
+        clf = fitted(y=y, softness=0.01, gamma=20.0, n_landmarks=n_landmarks)
+        assert np.sum(clf.held_out_proba_.argmax(axis=1) == y) <= 185
+
+
+def test_draws_have_the_probabilities_as_their_mean():
+    for n_landmarks in (0, 40):
+        clf = fitted(decision="vote", n_landmarks=n_landmarks, n_trees=1)
+        drawn = clf.sample_proba(NEW[:10], 150, random_state=0)
+        spread = drawn[:, :, 1].std(axis=0) / np.sqrt(150)
+        away = np.abs(drawn[:, :, 1].mean(axis=0) - clf.predict_proba(NEW[:10])[:, 1])
+        assert np.all(away < 5 * spread + 1e-3)
+
+
+# ---------------------------------------------------------------- any data
+
+
+def test_many_classes():
+    X, y = make_blobs(600, centers=4, cluster_std=2.0, random_state=0)
+    clf = fitted(X[:400], y[:400], gamma=0.1, n_landmarks=60)
+    exact = BayesPointClassifier(**GIVEN | {"gamma": 0.1}).fit(X[:400], y[:400])
+    assert log_loss(clf, X[400:], y[400:]) < log_loss(exact, X[400:], y[400:]) + 0.02
+    assert_allclose(clf.predict_proba(X[400:]).sum(axis=1), 1)
+    assert_array_equal(
+        clf.predict(X[400:]), clf.classes_[clf.decision_function(X[400:]).argmax(axis=1)]
+    )
+
+
+def test_weights_are_copies_and_class_weights_shift():
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 4, size=300)
+    copied = fitted(np.repeat(X, weight, axis=0), np.repeat(Y, weight))
+    weighted = fitted(weight=weight.astype(float))
+    assert_allclose(copied.predict_proba(NEW), weighted.predict_proba(NEW), atol=1e-12)
+    assert np.max(np.abs(weighted.predict_proba(NEW) - fitted().predict_proba(NEW))) > 0.01
+    shifted = fitted(class_weight={0: 1.0, 1: 5.0}).decision_function(NEW)
+    assert_allclose(shifted - fitted().decision_function(NEW), np.log(5), atol=1e-8)
+
+
+def test_layouts_order_and_threads_change_nothing():
+    clf = fitted()
+    p = clf.predict_proba(NEW)
+    order = np.random.default_rng(0).permutation(300)
+    assert_array_equal(fitted(X[order], Y[order]).predict_proba(NEW), p)
+    assert_array_equal(fitted(n_jobs=2).predict_proba(NEW), p)
+    assert_allclose(fitted(sp.csr_matrix(X)).predict_proba(sp.csr_matrix(NEW)), p, atol=1e-6)
+    assert_allclose(fitted(np.float32(X)).predict_proba(np.float32(NEW)), p, atol=1e-3)
+    assert_allclose([clf.predict_proba(row[None])[0] for row in NEW[:20]], p[:20], atol=1e-12)
+    other = fitted(random_state=1).predict_proba(NEW)
+    assert 0 < np.max(np.abs(other - p)) < 0.3
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "laplacian", lambda A, B: (A @ B.T + 1) ** 2])
+def test_every_kernel_that_can_be_evaluated(kernel):
+    clf = fitted(kernel=kernel, gamma=1.0, n_landmarks=40)
+    exact = BayesPointClassifier(**GIVEN | {"kernel": kernel, "gamma": 1.0}).fit(X, Y)
+    assert abs(log_loss(clf) - log_loss(exact)) < 0.05
+
+
+def test_odd_data_have_sensible_answers():
+    repeated = fitted(np.repeat(X[:100], 50, axis=0), np.repeat(Y[:100], 50), cell_size=30)
+    assert np.mean(repeated.predict(NEW) == LABELS) > 0.8
+    both = np.vstack([X, X[:50]]), np.append(Y, 1 - Y[:50])  # contradictory copies
+    p = fitted(*both).predict_proba(X[:50])
+    assert np.all(np.isfinite(p))
+    few = np.where(np.arange(300) < 3, 2, Y)  # a class of three rows
+    p = fitted(y=few).predict_proba(NEW)
+    assert p.shape == (300, 3)
+    assert 1e-6 < p[:, 2].mean() < 0.05
+    constant = np.column_stack([X, np.full(300, 3.0)])
+    assert_allclose(
+        fitted(constant).predict_proba(np.column_stack([NEW, np.full(300, 3.0)])),
+        fitted().predict_proba(NEW), atol=0.3,
+    )  # fmt: skip
+    apart = np.where(np.arange(300) < 150, X.T + 50, X.T).T  # cells of one class
+    sure = fitted(apart, (np.arange(300) < 150).astype(int))
+    assert sure.score(apart, (np.arange(300) < 150).astype(int)) == 1
+
+
+def test_label_noise_and_label_errors():
+    y = Y.copy()
+    wrong = np.random.default_rng(0).choice(300, 20, replace=False)
+    y[wrong] = 1 - y[wrong]
+    clf = fitted(y=y, label_noise=0.07)
+    doubted = np.argsort(-clf.label_error_proba_)[:20]
+    assert len(np.intersect1d(doubted, wrong)) >= 8
+    assert clf.score(NEW, LABELS) > 0.85
+
+
+def test_settings_are_chosen_on_whole_cells():
+    """As good as the best of a grid, and landmarks where one rule spans the data."""
+    auto = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_landmarks": "auto"}
+    X, y = make_moons(1500, noise=0.3, random_state=2)
+    clf = fitted(X, y, cell_size=250, **auto)
+    grid = [
+        log_loss(fitted(X, y, cell_size=250, gamma=gamma, softness=softness))
+        for gamma in (0.5, 2.0, 8.0) for softness in (0.03, 0.3)
+    ]  # fmt: skip
+    assert log_loss(clf) < min(grid) + 0.01
+    rng = np.random.default_rng(0)
+    X = (rng.random((1200, 30)) < 0.3).astype(float)
+    y = (X @ rng.standard_normal(30) + 0.5 * rng.standard_normal(1200) > 0).astype(int)
+    clf = fitted(X, y, cell_size=200, **auto)
+    assert clf.settings_.cells.n_landmarks > 0
+
+
+# ---------------------------------------------------------------- files, stops and refusals
+
+
+@pytest.mark.parametrize("n_landmarks", [0, 40])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_models_travel(tmp_path, n_landmarks, sparse):
+    train = sp.csr_matrix(X) if sparse else X
+    new = sp.csr_matrix(NEW) if sparse else NEW
+    clf = fitted(train, n_landmarks=n_landmarks)
+    p = clf.predict_proba(new)
+    model_file.save(tmp_path / "m.bpm", clf)
+    for again in (model_file.load(tmp_path / "m.bpm").classifier, pickle.loads(pickle.dumps(clf))):
+        assert_array_equal(again.predict_proba(new), p)
+        assert_array_equal(again.sample_proba(new, 3, random_state=0),
+                           clf.sample_proba(new, 3, random_state=0))  # fmt: skip
+
+
+def test_a_warm_start_begins_with_the_old_sites():
+    clf = fitted(warm_start=True, n_landmarks=40)
+    p = clf.predict_proba(NEW)
+    assert_allclose(clf.set_params(softness=0.11).fit(X, Y).predict_proba(NEW), p, atol=0.05)
+    assert_allclose(
+        clf.predict_proba(NEW), fitted(n_landmarks=40, softness=0.11).predict_proba(NEW), atol=0.02
+    )
+
+
+def test_rejection_takes_one_fit():
+    clf = RejectingClassifier(
+        BayesPointClassifier(**GIVEN | CELLS), coverage=0.8, reject_label=-1
+    ).fit(X, Y)
+    assert np.mean(clf.predict(NEW) >= 0) == pytest.approx(0.8, abs=0.1)
+
+
+def test_time_that_is_up_leaves_a_usable_fit(clock):
+    clock.step = 1.0
+    clf = fitted(max_time=3.0, n_trees=8)
+    assert clf.score(NEW, LABELS) > 0.5
+    assert len(clf.predictor_.model.roots) < 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cell_size": 1}, "cell_size must be 'auto' or a whole number >= 2"),
+        ({"n_trees": 0}, "n_trees must be 'auto'"),
+        ({"n_landmarks": -1}, "n_landmarks must be 'auto'"),
+        ({"decision": "bayes_point"}, "decision='calibrated' or 'vote'"),
+        ({"label_noise": "evidence"}, "give a rate"),
+    ],
+)  # fmt: skip
+def test_refusals(settings, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(**settings)
+
+
+def test_what_has_no_single_bayes_point_says_what_to_use():
+    clf = fitted()
+    with pytest.raises(AttributeError, match="cosines"):
+        clf.dual_coef_  # noqa: B018
+    with pytest.raises(ValueError, match="sample_proba"):
+        clf.posterior()
+    with pytest.raises(ValueError, match="compress"):
+        clf.compress()
+    K = np.exp(-np.sum((X[:, None] - X) ** 2, axis=-1))
+    with pytest.raises(ValueError, match="name a kernel"):
+        fitted(K, kernel="precomputed")
+    assert clf.cosines(NEW).shape == (300,)
