@@ -106,6 +106,8 @@ def pytest_configure(config):
     if cache is not None:
         config.pluginmanager.register(Skipped(cache))
     if config.getoption("numprocesses", None):
+        # Workers take all cores: more threads of BLAS would wait for each other.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         keep_bytecode()
         compile_loops()
 
