@@ -113,10 +113,14 @@ def test_draws_and_bayes_points_by_hand(inference, n_classes, noisy, settings):
 # ---------------------------------------------------------------------- decisions
 
 
-@each_inference
 @pytest.mark.parametrize(
-    ("n_classes", "decision"), [(2, "auto"), (3, "auto"), (2, "bayes_point"), (3, "vote"),
-                                (3, "span_vote")],
+    ("inference", "n_classes", "decision"),
+    [
+        *((name, 3, "auto") for name in INFERENCES),
+        *((name, 2, "bayes_point") for name in INFERENCES),
+        ("ep", 2, "auto"), ("billiard", 2, "auto"), ("perceptron", 3, "vote"),
+        ("ep", 3, "span_vote"), ("billiard", 3, "span_vote"),
+    ],
 )  # fmt: skip
 def test_predict_is_the_argmax_of_both_and_class_weights_multiply(inference, n_classes, decision):
     X, y, new, (near, labels) = data(n_classes)
@@ -237,7 +241,7 @@ def test_threads_and_memory_change_nothing(inference, decision):
     X, y, new, _ = data()
     one, other = (
         classifier(
-            inference=inference, decision=decision, label_noise=noise_of(inference), n_draws=12,
+            inference=inference, decision=decision, label_noise=noise_of(inference),
             n_jobs=n_jobs, cache_size=cache_size,
         ).fit(X, y)
         for n_jobs, cache_size in ((1, 2000), (3, 0.2))
@@ -279,7 +283,7 @@ def test_predicting_changes_nothing_and_threads_may_share(inference, decision):
 
     expected = answers(0)
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(answers, range(8)):
+        for found in pool.map(answers, range(4)):
             for one, other in zip(expected, found, strict=True):
                 assert_array_equal(one, other)
     clf.predict(new), clf.score(X, y), clf.posterior(0), clf.cosines(new), repr(clf)

@@ -55,7 +55,7 @@ def first_draws(clf, others):
 @pytest.mark.parametrize("decision", ["auto", "bayes_point"])
 def test_no_time_at_all_leaves_a_usable_fit(inference, decision, clock):
     clock.step = 1.0
-    settings = {"inference": inference, "decision": decision, "tol": 1e-9, "n_draws": 40}
+    settings = {"inference": inference, "decision": decision, "tol": 1e-9, "n_draws": 16}
     clf = classifier(max_time=1e-9, **settings)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -63,11 +63,11 @@ def test_no_time_at_all_leaves_a_usable_fit(inference, decision, clock):
     assert {one.category for one in caught} <= {ConvergenceWarning}
     assert_usable(clf)
     closed = METHODS[clf.inference_].closed_form
-    assert closed or clf.n_draws_ < 40
+    assert closed or clf.n_draws_ < 16
     # What was cut short is made anew or goes on: no trace of it is left.
     clf.set_params(warm_start=True, max_time=None).fit(X, Y)
     at_once = classifier(**settings).fit(X, Y)
-    assert clf.n_draws_ == 40
+    assert clf.n_draws_ == 16
     same = 1e-6 if closed else 0
     assert_allclose(clf.dual_coef_, at_once.dual_coef_, atol=same)
     if decision == "auto":  # the link of closed forms starts from folds
@@ -150,7 +150,7 @@ def interrupted_at(look, clf, clock):
 def test_ctrl_c_comes_out_and_keeps_what_was_drawn(inference, decision, clock):
     settings = {
         "inference": inference, "decision": decision, "max_time": LONG, "tol": 1e-9,
-        "n_draws": 80, "label_noise": noise_of(inference),
+        "n_draws": 40, "label_noise": noise_of(inference),
     }  # fmt: skip
     whole = classifier(**settings)
     n_looks = looks_of(whole, clock)
@@ -163,10 +163,10 @@ def test_ctrl_c_comes_out_and_keeps_what_was_drawn(inference, decision, clock):
         if look == 3 and closed:
             assert not np.any(clf.diagnostics_["converged"])
         elif look == 3:
-            assert clf.n_draws_ < 80
+            assert clf.n_draws_ < 40
     held, finished = first_draws(clf, clf), clf.draws_.finished
     clf.set_params(warm_start=True).fit(X, Y)
-    assert clf.n_draws_ == 80
+    assert clf.n_draws_ == 40
     if finished and not closed:
         for old, new in zip(held, first_draws(clf, clf), strict=True):
             assert_array_equal(new[:, : old.shape[1]], old)

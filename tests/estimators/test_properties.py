@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
 
 QUICK = settings(
-    max_examples=60, derandomize=True, deadline=None, database=None,
+    max_examples=30, derandomize=True, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), print_blob=True,
 )  # fmt: skip
 THOROUGH = settings(QUICK, max_examples=2000)
