@@ -8,7 +8,6 @@ from scipy import sparse
 from bayespoint import BayesPointClassifier, VersionSpace
 from bayespoint.inference import sample_billiard, sample_gibbs
 
-
 X = np.random.default_rng(0).standard_normal((12, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
 
