@@ -150,7 +150,7 @@ def interrupted_at(look, clf, clock):
 def test_ctrl_c_comes_out_and_keeps_what_was_drawn(inference, decision, clock):
     settings = {
         "inference": inference, "decision": decision, "max_time": LONG, "tol": 1e-9,
-        "n_draws": 40, "label_noise": noise_of(inference),
+        "n_draws": 24, "label_noise": noise_of(inference),
     }  # fmt: skip
     whole = classifier(**settings)
     n_looks = looks_of(whole, clock)
@@ -163,10 +163,10 @@ def test_ctrl_c_comes_out_and_keeps_what_was_drawn(inference, decision, clock):
         if look == 3 and closed:
             assert not np.any(clf.diagnostics_["converged"])
         elif look == 3:
-            assert clf.n_draws_ < 40
+            assert clf.n_draws_ < 24
     held, finished = first_draws(clf, clf), clf.draws_.finished
     clf.set_params(warm_start=True).fit(X, Y)
-    assert clf.n_draws_ == 40
+    assert clf.n_draws_ == 24
     if finished and not closed:
         for old, new in zip(held, first_draws(clf, clf), strict=True):
             assert_array_equal(new[:, : old.shape[1]], old)
