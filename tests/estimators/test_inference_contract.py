@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pytest
 from helpers.classifiers import (
+    DECIDING,
     INFERENCES,
     by_hand,
     classifier,
@@ -38,6 +39,7 @@ ROUNDING = 1e-9
 DRAWN = [name for name, method in METHODS.items() if not method.closed_form]
 
 each_inference = pytest.mark.parametrize("inference", INFERENCES)
+each_decision = pytest.mark.parametrize(("inference", "decision"), DECIDING)
 
 
 def data(n_classes=3):
@@ -204,8 +206,7 @@ def test_far_from_all_data_the_vote_does_not_know(inference):
     assert_allclose(clf.predict_proba(far), 1 / 3, atol=1e-12)
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_members_one_by_one(inference, decision):
     _, _, new, (near, _) = data()
     clf = fitted(inference, 3, decision)
@@ -235,8 +236,7 @@ def test_seeds(inference):
     assert len(np.unique(p, axis=0)) == 5
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_threads_and_memory_change_nothing(inference, decision):
     X, y, new, _ = data()
     one, other = (
@@ -271,8 +271,7 @@ def test_fitted_objects_are_plain_and_travel(inference, decision, rates):
     assert_array_equal(again.fit(X, y).dual_coef_, clf.dual_coef_)
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_predicting_changes_nothing_and_threads_may_share(inference, decision):
     X, y, new, _ = data()
     clf = fitted(inference, 3, decision, n_jobs=2)

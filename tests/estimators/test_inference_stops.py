@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers.classifiers import (
+    DECIDING,
     INFERENCES,
     classifier,
     flowers,
@@ -24,6 +25,7 @@ from bayespoint import BayesPointClassifier
 from bayespoint.inference.methods import METHODS
 
 each_inference = pytest.mark.parametrize("inference", INFERENCES)
+each_decision = pytest.mark.parametrize(("inference", "decision"), DECIDING)
 DRAWN = [name for name, method in METHODS.items() if not method.closed_form]
 each_drawn = pytest.mark.parametrize("inference", DRAWN)
 
@@ -51,8 +53,7 @@ def first_draws(clf, others):
 # ---------------------------------------------------------------------- time
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_no_time_at_all_leaves_a_usable_fit(inference, decision, clock):
     clock.step = 1.0
     settings = {"inference": inference, "decision": decision, "tol": 1e-9, "n_draws": 16}
@@ -145,8 +146,7 @@ def interrupted_at(look, clf, clock):
 
 @can_press
 @pytest.mark.filterwarnings(FEW_DRAWS)
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_ctrl_c_comes_out_and_keeps_what_was_drawn(inference, decision, clock):
     settings = {
         "inference": inference, "decision": decision, "max_time": LONG, "tol": 1e-9,

@@ -102,6 +102,8 @@ def softened_gram(clf, X):
 
 # Every value of `inference=`: a new method comes to the tests of the contract by itself.
 INFERENCES = ["auto", *METHODS]
+# With both kinds of decision; of few points "auto" has the Bayes point of "ep".
+DECIDING = [(name, "auto") for name in INFERENCES] + [(name, "bayes_point") for name in METHODS]
 
 
 def in_turn(values, others, n):
