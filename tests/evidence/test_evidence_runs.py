@@ -129,7 +129,7 @@ def test_time_that_is_up_leaves_what_was_drawn(clock, monkeypatch):
         assert_right(estimate, exact)
     # Some hundred looks of 16 ladders: after burn-in, long before so many draws.
     clock.step = 1e-3
-    assert_right(by("bridge", small.space, n_draws=10**7, max_time=2), exact)
+    assert_right(by("bridge", small.space, n_draws=10**7, max_time=4), exact)
 
 
 @pytest.mark.parametrize("look", [3, 12, 60])
