@@ -84,7 +84,7 @@ SETTINGS = [
     {"decision": "span_vote", "inference": "billiard", "n_draws": np.int64(6)},
     {"class_weight": {0: 2.0, 1: 1.0}, "label_noise": {0: 0.1}, "gamma": np.float32(0.25)},
     {"class_weight": "balanced", "label_noise": np.array([0.1, 0.0])},
-    {"gamma": "held-out", "softness": "held-out", "inference": "auto"},
+    {"gamma": "held-out", "softness": "held-out", "bias": "auto", "inference": "auto"},
     {"gamma": "evidence", "softness": "evidence", "label_noise": "evidence"},
 ]
 

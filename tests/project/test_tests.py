@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 
 from helpers.paths import TESTS
 
@@ -25,6 +26,7 @@ def own(value):
     return isinstance(value, ast.Name) and value.id in ("self", "cls")
 
 
+@cache
 def private(name):
     """Whether a name is private; rooms that tests may open, and public names, can look so."""
     public = ("_replace", "_asdict", "_fields", "_make", "_support", "_loops", "_exit", "_thread")

@@ -175,7 +175,7 @@ def test_a_steepness_off_by_a_tenth_would_be_noticed(n_classes):
 def test_a_known_link_is_found(n_classes, noise):
     """Offsets and what classes take of each other's outputs, wrong labels or not."""
     rng = np.random.default_rng(5)
-    link, n = some_link(n_classes), 40_000
+    link, n = some_link(n_classes), 10_000
     outputs = rng.uniform(-1, 1, n if n_classes == 2 else (n, n_classes))
     label = draw_labels(rng, outputs, link)
     wrong = rng.random(n) < noise
