@@ -1,5 +1,6 @@
 """From what inference found to a predictor, and to the probability of each training label."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from bayespoint.inference.draws import Draws, Gaussian
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import VOTES_USUAL, Link, fit_link, vote_outputs
+from bayespoint.space.links import VOTES_USUAL, Link, fit_link, links_without, vote_outputs
 from bayespoint.space.merging import contested
 
 
@@ -71,8 +72,8 @@ def predictor_of(
         return VotePredictor(*common, whitener)
     link = None
     if settings.decision == "calibrated":
-        alone = ~contested(data.distinct)
-        z = np.array([posterior.held_out_scores(alone) for posterior in inferred.posteriors])
+        alone, own = ~contested(data.distinct), _own_copies(data)
+        z = np.array([p.held_out_scores(alone, own) for p in inferred.posteriors])
         link = fit_link(
             vote_outputs(z), data.distinct.label, data.distinct.weight, noise=noise,
             usual=VOTES_USUAL,
@@ -88,6 +89,21 @@ def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
         mean[i] = posterior.coef
         reducer[i], sign[i] = posterior.reducer()
     return mean, reducer, sign
+
+
+def _own_copies(data: TrainingData) -> Array:
+    """Copies that one row of X is, on average, of each distinct one."""
+    member = data.distinct.member
+    rows = np.bincount(member[member >= 0], minlength=len(data.distinct.row))
+    return data.distinct.weight / np.maximum(rows, 1)
+
+
+def left_out_of(inferred: Draws | Gaussian, data: TrainingData) -> Array | None:
+    """Outputs of the Bayes points at points that they have not seen, as in `Draws`."""
+    if not isinstance(inferred, Gaussian):
+        return inferred.left_out
+    alone, own = ~contested(data.distinct), _own_copies(data)
+    return np.array([p.bayes_point_left_out(alone, own) for p in inferred.posteriors])
 
 
 class HeldOut(NamedTuple):
@@ -113,15 +129,30 @@ def held_out_proba(
     Where rows are equal, one of them is left out.
     """
     member, again = data.distinct.member, data.distinct.member < 0
-    left_out = draws_of(inferred).left_out
+    left_out = left_out_of(inferred, data)
     if isinstance(predictor, GaussianPredictor) and isinstance(inferred, Gaussian):
-        z = np.array([posterior.held_out_scores(alone=False) for posterior in inferred.posteriors])
+        own = _own_copies(data)
+        z = np.array([p.held_out_scores(alone=False, own=own) for p in inferred.posteriors])
         proba = predictor.proba_of_scores(z)
+        if predictor.link is not None:
+            alone = ~contested(data.distinct)
+            seen = np.array([p.held_out_scores(alone, own) for p in inferred.posteriors])
+            fold, links = links_without(
+                vote_outputs(seen), data.distinct.label, data.distinct.weight,
+                noise=predictor.noise, usual=VOTES_USUAL,
+            )  # fmt: skip
+            for k, link in enumerate(links):
+                rows = fold == k
+                proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])
     elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
         known, cosines = cosines_known(problem, left_out)
         if len(known) < len(problem.row):
             return None
         proba = predictor.proba_of_cosines(cosines)
+        fold, links = links_without(cosines, data.distinct.label, data.distinct.weight)
+        for k, link in enumerate(links):
+            rows = fold == k
+            proba[rows] = replace(predictor, link=link).proba_of_cosines(cosines[rows])
         copies = np.bincount(member[member >= 0], minlength=len(proba))
         again = again | (copies[member] > 1)
     else:

@@ -55,7 +55,7 @@ SECOND_LOOK = 2000
 SECOND_LOOK_DRAWN = 10_000
 
 # EP is chosen where its sweeps, those of the search for settings included, take at most so many
-# operations: some seconds.
+# operations: some seconds. The second look, on all points, takes about three times as many.
 PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 

@@ -2,7 +2,7 @@
 
 A dataclass or named tuple of `fields` is an object with one key, its name; its fields are in it.
 What follows from others is left out: the draws of a predictor, and its points as the kernel lays
-them out. So is what a fit said of its rows without them (``held_out_proba_``).
+them out.
 """
 
 from collections.abc import Mapping
@@ -103,6 +103,8 @@ def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[s
             f"of {('auto', *RULES)}."
         )
     _check_parameters(classifier)
+    if inner is not None and type(inner) not in MACHINES.values():
+        encode_classifier(inner, writer)  # which says why not
     if inner is not None:
         check_rejecting(state, vars(inner), parameters["confidence"])
     estimator = parameters.pop("estimator")

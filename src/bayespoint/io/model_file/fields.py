@@ -35,7 +35,7 @@ MAX_DEGREE = 1000
 RESUMES = tuple(dict.fromkeys(m.resume for m in METHODS.values() if m.resume is not type(None)))
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_",)
+OPTIONAL = ("feature_names_in_", "held_out")
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -119,7 +119,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
         "label": Array("n", "iu", below="c", needed=False),
-        "held_out": FOLLOWS,  # what the fit said of each row without it: None once loaded
+        "held_out": Array("nc", needed=False),  # None unless asked for
     },
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
