@@ -70,7 +70,8 @@ class BayesPointClassifier(KernelClassifier):
         0.1, 1 or 10, by labels left out.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
-        training errors on the points in a new random order. "billiard": exact draws of the
+        training errors on the points in a new random order (with ``decision="bayes_point"``
+        first on nine tenths of them, then on all). "billiard": exact draws of the
         posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
@@ -155,6 +156,9 @@ class BayesPointClassifier(KernelClassifier):
         ``flight_seconds``. Empty for perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
+    held_out_proba_ : ndarray of float32, shape (n_samples, n_classes)
+        What the model says of each training row without it, after a fit with EP, or with at least
+        ten perceptrons and ``decision="bayes_point"``. Class weights shift it, too.
     label_error_proba_ : ndarray of shape (n_samples,)
         Posterior probability that each training label is wrong, after a fit with the billiard,
         the Gibbs sampler or EP, as with ``label_noise`` > 0.
