@@ -3,12 +3,11 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parent / "src"
 
 collect_ignore_glob = [
-    "tests/helpers/*",
-    "tests/conftest.py",
-    "tests/*/conftest.py",
     # Needs scikit-activeml to be imported, and has no doctests.
     "src/bayespoint/active/scikit_activeml.py",
     # Need PyTorch or Triton, and have none either.
@@ -25,3 +24,12 @@ def pytest_ignore_collect(collection_path):
     package = importlib.util.find_spec("bayespoint")
     here = package is not None and Path(package.origin).resolve().is_relative_to(SOURCE)
     return None if here else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for doctests in the sources only: a file of tests has none."""
+    found = yield
+    if file_path.is_relative_to(SOURCE):
+        return found
+    return [one for one in found if type(one) is pytest.Module]

@@ -106,6 +106,10 @@ def pytest_configure(config):
     if cache is not None:
         config.pluginmanager.register(Skipped(cache))
     if config.getoption("numprocesses", None):
+        # Workers take all cores: more threads of BLAS would wait for each other.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        if config.option.dist == "load":  # neighbours share fixtures and cached fits
+            config.option.dist = "worksteal"
         keep_bytecode()
         compile_loops()
 

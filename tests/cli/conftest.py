@@ -80,7 +80,9 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     X, y = load_iris(return_X_y=True)
     X, y = X[25:125:2], y[25:125:2]
-    settings = {"gamma": 0.5, "softness": 0.1, "n_draws": 40, "random_state": 0, "n_jobs": 1}
+    settings = {
+        "gamma": 0.5, "softness": 0.1, "bias": 1.0, "n_draws": 40, "random_state": 0, "n_jobs": 1,
+    }  # fmt: skip
     for inference in ("perceptron", "ep", "billiard", "gibbs"):
         clf = BayesPointClassifier(inference=inference, **settings)
         save(folder / f"{inference}.bpm", clf.fit(X, y))

@@ -29,7 +29,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
     data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i > 5]] for i in range(12)])
     train = [
         "train", data, "--target", "y", "--model", tmp_path / "m.bpm",
-        "--inference", "perceptron", "--n-draws", 1000, "--n-jobs", 1, "--max-time", 9,
+        "--inference", "perceptron", "--n-draws", 200, "--n-jobs", 1, "--max-time", 9,
     ]  # fmt: skip
     assert run(*train).exit_code == 0
     looks = clock.looks
@@ -38,10 +38,10 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
     done = interrupted(clock, looks * 5 // 6, *train)
     model = load(tmp_path / "m.bpm")
     n_draws = model.classifier.n_draws_
-    assert 0 < n_draws < 1000
+    assert 0 < n_draws < 200
     assert model.about["interrupted"]
     said = " ".join(done.output.split())
-    assert f"{n_draws} of 1,000 draws; unfinished: train longer before you use it" in said
+    assert f"{n_draws} of 200 draws; unfinished: train longer before you use it" in said
     assert "Next:" not in said
 
 

@@ -71,7 +71,7 @@ def test_blocks_change_nothing(iris, labelled, tmp_path, monkeypatch):
 @pytest.mark.parametrize("rejects", [False, True])
 def test_decide_equals_the_methods(rejects):
     X, y = load_iris(return_X_y=True)
-    fixed = {"gamma": 0.1, "softness": 0.1, "inference": "perceptron", "n_draws": 8}
+    fixed = {"gamma": 0.1, "softness": 0.1, "bias": 1.0, "inference": "perceptron", "n_draws": 8}
     base = BayesPointClassifier(**fixed, random_state=0)
     if not rejects:
         base.fit(X, y)

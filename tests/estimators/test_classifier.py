@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from bayespoint import BayesPointClassifier
 from bayespoint.estimators.selection import BIASES
@@ -167,9 +167,6 @@ def test_rows_that_do_not_fit_change_nothing(digits, layout):
 
 
 def test_overlapping_predictions_leave_blas_threads_as_they_were():
-    pools = ThreadpoolController().select(user_api="blas")
-    if all(one["num_threads"] == 1 for one in pools.info()):
-        pytest.skip("BLAS has one thread only")
     second_started, first_ended = threading.Event(), threading.Event()
 
     def kernel(A, B):
@@ -183,14 +180,17 @@ def test_overlapping_predictions_leave_blas_threads_as_they_were():
 
     X, y, *_ = flowers(3)
     clf = classifier(inference="auto", kernel=kernel, n_jobs=1).fit(X, y)
-    before = pools.info()
     threads = [
         threading.Thread(target=clf.predict, args=(X[:5],), name=name)
         for name in ("first", "second")
     ]
-    for thread in threads:
-        thread.start()
-    threads[0].join(30)
-    first_ended.set()
-    threads[1].join(30)
-    assert pools.info() == before
+    pools = ThreadpoolController().select(user_api="blas")
+    with threadpool_limits(2, user_api="blas"):
+        before = pools.info()
+        assert {one["num_threads"] for one in before} == {2}
+        for thread in threads:
+            thread.start()
+        threads[0].join(30)
+        first_ended.set()
+        threads[1].join(30)
+        assert pools.info() == before

@@ -116,14 +116,14 @@ def small_check(n_classes, noise, softness, *, weight=SMALL_WEIGHT, claimed_nois
     ],
 )
 def test_posteriors_are_exact(n_classes, noise, softness):
-    result = two_stage(small_check(n_classes, noise, softness), length=200, seed=0)
+    result = two_stage(small_check(n_classes, noise, softness), length=100, seed=0)
     assert result.passed, result
     assert result.detectable < 0.1  # of margins and of error rates
 
 
 def test_draws_added_later_have_the_same_posterior():
     check = small_check(3, [0.15, 0.1, 0.3], 0.1, parts=3)
-    result = two_stage(check, length=200, seed=0)
+    result = two_stage(check, length=100, seed=0)
     assert result.passed, result
     assert result.detectable < 0.1
 
@@ -168,7 +168,7 @@ def orthogonal_check(claimed=None):
 
 
 def test_error_rates_of_orthogonal_points_are_their_noise():
-    result = two_stage(orthogonal_check(), length=100, seed=0)
+    result = two_stage(orthogonal_check(), length=70, seed=0)
     assert result.passed, result
     assert result.detectable < 0.1
     assert not two_stage(orthogonal_check(claimed=0.1), length=20, seed=0).passed
@@ -260,7 +260,7 @@ def walls_check(kernel, noise, *, dtype=np.float64, weight=WALLS_WEIGHT):
     ],
 )
 def test_coinciding_walls_keep_the_posterior_exact(kernel, noise, dtype):
-    result = two_stage(walls_check(kernel, noise, dtype=dtype), length=200, seed=0)
+    result = two_stage(walls_check(kernel, noise, dtype=dtype), length=120, seed=0)
     assert result.passed, result
     assert result.detectable < 0.08
 

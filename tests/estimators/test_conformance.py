@@ -32,7 +32,7 @@ ignore_scales = pytest.mark.filterwarnings("ignore:features are on very differen
         BayesPointClassifier(inference="perceptron", **FIXED),
         BayesPointClassifier(inference="billiard", label_noise=0.05, **FIXED),
         BayesPointClassifier("precomputed", inference="ep", **FIXED),
-        OnionClassifier(depth=1, gamma=0.5, softness=1.0, bias=1.0, n_draws=40, random_state=0),
+        OnionClassifier(depth=1, gamma=0.5, softness=1.0, bias=1.0, n_draws=16, random_state=0),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -78,6 +78,27 @@ def test_one_of_equal_rows_is_left_out(inference, decision):
     assert again[0, y[0]] > alone[0, y[0]] + 0.05  # the other one tells
 
 
+@pytest.mark.parametrize(("inference", "decision"), KINDS)
+def test_weights_do_not_give_the_label_away(inference, decision):
+    """Of 150 coin flips at most 104 are told with probability 1 - 1e-6."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((150, 3)), rng.integers(2, size=150)
+    clf = fitted(X, y, inference, decision, np.full(150, 10.0), softness=0.5)
+    assert np.sum(clf.held_out_proba_.argmax(axis=1) == y) <= 104
+
+
+def test_equal_rows_with_both_labels_do_not_turn_the_link_around():
+    """Few distinct rows, each with both labels: the more frequent one is told."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(600, 4)).astype(float)
+    y = (rng.random(600) < np.where(X[:, 0] > 0, 0.8, 0.2)).astype(int)
+    settings = {"softness": 1.0, "gamma": 0.5}
+    point = fitted(X, y, "ep", "bayes_point", **settings)
+    votes = fitted(X, y, "ep", "calibrated", **settings)
+    assert point.score(X, y) == pytest.approx(votes.score(X, y), abs=0.02)
+    assert_allclose(point.predict_proba(X), votes.predict_proba(X), atol=0.15)
+
+
 def test_there_is_none_without_leaving_rows_out():
     X, y = moons()
     few = BayesPointClassifier(inference="perceptron", **SETTINGS | {"n_draws": 4}).fit(X, y)

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pytest
 from helpers.classifiers import (
+    DECIDING,
     INFERENCES,
     by_hand,
     classifier,
@@ -38,6 +39,7 @@ ROUNDING = 1e-9
 DRAWN = [name for name, method in METHODS.items() if not method.closed_form]
 
 each_inference = pytest.mark.parametrize("inference", INFERENCES)
+each_decision = pytest.mark.parametrize(("inference", "decision"), DECIDING)
 
 
 def data(n_classes=3):
@@ -113,10 +115,14 @@ def test_draws_and_bayes_points_by_hand(inference, n_classes, noisy, settings):
 # ---------------------------------------------------------------------- decisions
 
 
-@each_inference
 @pytest.mark.parametrize(
-    ("n_classes", "decision"), [(2, "auto"), (3, "auto"), (2, "bayes_point"), (3, "vote"),
-                                (3, "span_vote")],
+    ("inference", "n_classes", "decision"),
+    [
+        *((name, 3, "auto") for name in INFERENCES),
+        *((name, 2, "bayes_point") for name in INFERENCES),
+        ("ep", 2, "auto"), ("billiard", 2, "auto"), ("perceptron", 3, "vote"),
+        ("ep", 3, "span_vote"), ("billiard", 3, "span_vote"),
+    ],
 )  # fmt: skip
 def test_predict_is_the_argmax_of_both_and_class_weights_multiply(inference, n_classes, decision):
     X, y, new, (near, labels) = data(n_classes)
@@ -200,8 +206,7 @@ def test_far_from_all_data_the_vote_does_not_know(inference):
     assert_allclose(clf.predict_proba(far), 1 / 3, atol=1e-12)
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_members_one_by_one(inference, decision):
     _, _, new, (near, _) = data()
     clf = fitted(inference, 3, decision)
@@ -231,13 +236,12 @@ def test_seeds(inference):
     assert len(np.unique(p, axis=0)) == 5
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_threads_and_memory_change_nothing(inference, decision):
     X, y, new, _ = data()
     one, other = (
         classifier(
-            inference=inference, decision=decision, label_noise=noise_of(inference), n_draws=12,
+            inference=inference, decision=decision, label_noise=noise_of(inference),
             n_jobs=n_jobs, cache_size=cache_size,
         ).fit(X, y)
         for n_jobs, cache_size in ((1, 2000), (3, 0.2))
@@ -267,8 +271,7 @@ def test_fitted_objects_are_plain_and_travel(inference, decision, rates):
     assert_array_equal(again.fit(X, y).dual_coef_, clf.dual_coef_)
 
 
-@each_inference
-@pytest.mark.parametrize("decision", ["auto", "bayes_point"])
+@each_decision
 def test_predicting_changes_nothing_and_threads_may_share(inference, decision):
     X, y, new, _ = data()
     clf = fitted(inference, 3, decision, n_jobs=2)
@@ -279,7 +282,7 @@ def test_predicting_changes_nothing_and_threads_may_share(inference, decision):
 
     expected = answers(0)
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(answers, range(8)):
+        for found in pool.map(answers, range(4)):
             for one, other in zip(expected, found, strict=True):
                 assert_array_equal(one, other)
     clf.predict(new), clf.score(X, y), clf.posterior(0), clf.cosines(new), repr(clf)

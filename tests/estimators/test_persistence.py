@@ -19,7 +19,7 @@ from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.io import model_file
 from bayespoint.io.model_file.fields import FIELDS
 
-FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
+FIXED = {"gamma": 0.2, "softness": 0.1, "bias": 1.0, "n_draws": 8, "random_state": 0}
 
 # As in docs/guides/model-files.md.
 TRUSTED = [

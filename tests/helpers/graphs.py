@@ -11,7 +11,7 @@ ROUNDING = 2e-6
 # Outputs nearer than this are ties: the order of summation decides them.
 TIE = 1e-11
 
-SETTINGS = {"gamma": 0.1, "softness": 0.1, "n_draws": 8, "random_state": 0}
+SETTINGS = {"gamma": 0.1, "softness": 0.1, "bias": 1.0, "n_draws": 8, "random_state": 0}
 WEIGHTS = {0: 5.0, 1: 0.5}
 METHODS = [
     ("perceptron", "bayes_point"),

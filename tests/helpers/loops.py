@@ -28,7 +28,7 @@ def compile_others():
     for space in spaces():
         sample_gibbs(space, 4, label_noise=0.1, random_state=0)
     clf = BayesPointClassifier(
-        gamma=1.0, softness=0.1, inference="perceptron", n_draws=2, random_state=0
+        gamma=1.0, softness=0.1, bias=1.0, inference="perceptron", n_draws=2, random_state=0
     )
     for points in (X, X.astype(np.float32), sparse.csr_matrix(X), sparse.csr_matrix(X, dtype="f4")):
         clf.fit(points, y).predict_proba(points)

@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 
 from bayespoint import BayesPointClassifier
 
-FIXED = {"gamma": 0.2, "softness": 0.1, "n_draws": 8, "random_state": 0}
+FIXED = {"gamma": 0.2, "softness": 0.1, "bias": 1.0, "n_draws": 8, "random_state": 0}
 
 
 def data(n_classes=2, n=60):

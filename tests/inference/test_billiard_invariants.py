@@ -15,7 +15,6 @@ from helpers.version_spaces import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayespoint import VersionSpace
 from bayespoint.inference import sample_billiard
 from bayespoint.inference.billiard import balls as billiards
 
@@ -106,24 +105,6 @@ def test_labels_that_are_almost_sure_are_sure():
     assert_array_equal(noisy.coef, hard.coef)
     assert_array_equal(noisy.bayes_point(), hard.bayes_point())
     assert noisy.info["passes"].sum() == 0
-
-
-@pytest.mark.parametrize(("softness", "noise"), [(0.1, 0.1), (2.0, 0.0)])
-def test_softness_is_a_longer_diagonal(softness, noise):
-    """The same flights as in the softened Gram matrix, but for rounding: short runs agree."""
-    problem = skewed(8, 4, dim=3)
-    softened = problem.K + softness * np.diag(problem.K.diagonal())
-    soft, plain = (
-        sample_billiard(space, n_draws=32, burn_in=3, label_noise=noise, random_state=0)
-        for space in (
-            VersionSpace(problem.K, problem.y, softness),
-            VersionSpace(softened, problem.y),
-        )
-    )
-    assert_allclose(soft.coef, plain.coef, atol=1e-7)
-    assert_allclose(soft.outputs, plain.outputs, atol=1e-7)
-    assert_allclose(soft.bayes_point(), plain.bayes_point(), atol=1e-7)
-    assert_allclose(np.einsum("dj,dj->d", soft.coef, soft.coef @ softened), 1.0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -27,24 +27,6 @@ def sample(space, n_draws=40, **settings):
 # ---------------------------------------------------------------------- how many draws
 
 
-@pytest.mark.parametrize(
-    ("n_draws", "n_chains", "n_per_chain", "thin"),
-    [(1, 4, 1, 1), (10, 4, 3, 3), (12, 4, 3, 1), (17, 1, 17, 3), (3, 7, 1, 1)],
-)
-def test_draws_are_rounded_up_to_the_same_number_for_each_chain(
-    n_draws, n_chains, n_per_chain, thin
-):
-    space = make_space(m=9)
-    posterior = sample(space, n_draws, n_chains=n_chains, thin=thin, travel=0.7)
-    assert posterior.n_chains == n_chains
-    assert posterior.n_draws == n_chains * n_per_chain
-    assert posterior.draws().shape == (n_chains, n_per_chain, 9)
-    assert_allclose(posterior.info["travel_time"], n_per_chain * thin * 0.7)
-    assert posterior.info["errors"].shape == (posterior.n_draws,)
-    assert posterior.info["bounces"].shape == posterior.info["passes"].shape == (n_chains,)
-    assert_usable(posterior, space)
-
-
 def test_travel_time_bounds_the_radians_of_each_ball():
     space = make_space(m=9)
     for travel_time, n_per_chain in ((1.5 * np.pi, 3), (3.9 * np.pi / 2, 3), (0.1, 1), (1e9, 25)):

@@ -50,21 +50,6 @@ def test_labels_that_are_almost_sure_are_sure():
     assert not np.any(post.info["errors"])
 
 
-@pytest.mark.parametrize(("softness", "noise"), [(0.1, 0.1), (2.0, 0.0)])
-def test_softness_is_a_longer_diagonal(softness, noise):
-    problem = skewed(8, 4, dim=3)
-    softened = problem.K + softness * np.diag(problem.K.diagonal())
-    soft, plain = (
-        sample_gibbs(space, n_draws=32, burn_in=3, label_noise=noise, random_state=0)
-        for space in (
-            VersionSpace(problem.K, problem.y, softness),
-            VersionSpace(softened, problem.y),
-        )
-    )
-    assert_allclose(soft.coef, plain.coef, atol=1e-7)
-    assert_allclose(soft.outputs, plain.outputs, atol=1e-7)
-
-
 @pytest.mark.parametrize(("y", "noise"), [(1, 0.0), (-1, 0.2)])
 def test_a_single_point(y, noise):
     post = sample_gibbs(VersionSpace([[2.0]], [y]), 4_000, label_noise=noise, random_state=0)
@@ -82,15 +67,6 @@ def silent():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the chains of the Gibbs sampler do not agree")
         yield
-
-
-@pytest.mark.usefixtures("silent")
-@pytest.mark.parametrize(("n_draws", "n_chains", "n_per_chain"), [(1, 4, 1), (10, 4, 3), (3, 7, 1)])
-def test_draws_are_rounded_up_to_the_same_number_for_each_chain(n_draws, n_chains, n_per_chain):
-    post = sample_gibbs(make_space(m=9), n_draws, n_chains=n_chains, thin=2, random_state=0)
-    assert post.draws().shape == (n_chains, n_per_chain, 9)
-    assert post.info["errors"].shape == (post.n_draws,)
-    assert {"rhat", "ess", "drift", "flight_seconds"} <= set(post.info)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

@@ -1,55 +1,27 @@
 """A new inference method needs its class and its place in `METHODS`; all else follows.
 
-`HalfMeans` is the smallest method there is, and an example for CONTRIBUTING.
+The method here is `helpers.half_means.HalfMeans`.
 """
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.classifiers import flowers
+from helpers.half_means import HalfMeans
 from helpers.paths import SOURCE, TESTS
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint import BayesPointClassifier, VersionSpace
-from bayespoint.inference.draws import Draws, Method
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.sampling import sampling
-
-
-class HalfMeans(Method):
-    """Each draw is the difference of the class means over a random half of the points."""
-
-    name = title = "half_means"
-
-    def infer(self, problem, plan, held):  # noqa: ARG002
-        return self._draws(problem, plan, np.arange(len(problem.row)), 7)
-
-    def held_out(self, problem, folds, plan):
-        return {
-            fold: problem.outputs(self._draws(problem, plan, kept, 7, fold).bayes_points)
-            for fold, kept in folds.items()
-        }
-
-    def _draws(self, problem, plan, kept, *key):
-        rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
-        coef = np.zeros((len(problem.targets), plan.n_draws, len(problem.row)))
-        for draw in range(plan.n_draws):
-            half = rng.permutation(kept)[: -(-len(kept) // 2)]
-            signs = problem.targets[:, half].astype(float)
-            coef[:, draw, half] = signs / np.maximum(
-                np.sum(signs[:, :, None] == signs[:, None], 2), 1
-            )
-        return Draws.from_coef(problem, list(coef))
-
 
 SCRIPT = """
 import sys
 from bayespoint.inference.methods import METHODS
-from test_new_method import HalfMeans
+from helpers.half_means import HalfMeans
 METHODS["half_means"] = HalfMeans()
 from bayespoint import BayesPointClassifier
 from bayespoint.cli import main
@@ -104,10 +76,9 @@ def test_model_files_and_the_command_line_follow(tmp_path):
     X, y, *_ = flowers(3)
     lines = [",".join(map(str, [*row, f"k{label}"])) for row, label in zip(X, y, strict=True)]
     (tmp_path / "flowers.csv").write_text("\n".join(["a,b,c,d,kind", *lines]))
-    folders = [SOURCE, TESTS, Path(__file__).parent]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}, timeout=300,
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"}, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "by half_means" in done.stdout

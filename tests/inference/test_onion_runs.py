@@ -47,20 +47,6 @@ def assert_in_shells(table, space):
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize(
-    ("n_draws", "n_chains", "held", "thin"),
-    [(1, 1, 1, 3), (10, 4, 12, 1), (12, 4, 12, 3), (17, 1, 17, 1)],
-)
-def test_draws_are_rounded_up_to_the_same_number_for_each_chain(n_draws, n_chains, held, thin):
-    table = sample(make_space(m=9), n_draws, n_chains=n_chains, thin=thin, depth=9)
-    assert table.info["n_draws"] * n_chains == held
-    assert 0 < table.counts.sum() <= held
-    assert table.info["bounces"].shape == table.info["passes"].shape == (n_chains,)
-    assert table.info["rounds"] > 0
-    assert table.info["drift"] < 1e-9
-
-
-@pytest.mark.usefixtures("brief")
 def test_thinned_draws_have_flights_between_them():
     space = make_space(m=9)
     events = [

@@ -270,22 +270,6 @@ def test_points_on_a_line():
     assert table.counts.sum() == 104
 
 
-def test_softness_is_a_longer_diagonal():
-    """The same flights as in the softened Gram matrix, but for rounding."""
-    problem, softness = skewed(8, 4, dim=3), 0.5
-    softened = problem.K + softness * np.diag(problem.K.diagonal())
-    soft, plain = (
-        onion.sample_onion(space, 1, 64, n_chains=32, random_state=0)
-        for space in (
-            VersionSpace(problem.K, problem.y, softness),
-            VersionSpace(softened, problem.y),
-        )
-    )
-    assert_array_equal(soft.counts, plain.counts)
-    assert_allclose(soft.log_volume, plain.log_volume, atol=1e-9)
-    assert_allclose(soft.centres, plain.centres, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["coinciding walls", "no classifier without errors"])
 def test_every_draw_is_a_unit_vector_in_the_shell_it_is_counted_in(name):
     problem, depth = PROBLEMS[name]

@@ -15,6 +15,7 @@ from helpers.spaces import (
     separable,
     with_contradiction,
 )
+from helpers.version_spaces import skewed
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint import VersionSpace, inference, onion, papers
@@ -332,3 +333,47 @@ def test_what_comes_back_is_a_unit_vector_inside_version_space(name):
     for kind, space in KINDS.items():
         if name != "direct start" or "linear" not in kind:  # it needs a matrix of full rank
             assert_usable(SAMPLERS[name](space), space, rtol=1e-5 if "32" in kind else 1e-9)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_softness_is_a_longer_diagonal(name):
+    """The same way as in the softened Gram matrix, but for rounding: short runs agree."""
+    run, problem = SAMPLERS[name], skewed(8, 4, dim=3)
+    for softness, noise in ((0.1, 0.1), (2.0, 0.0)):
+        longer = problem.K + softness * np.diag(problem.K.diagonal())
+        settings = {"label_noise": noise} if run.takes("label_noise") else {}
+        soft, plain = (
+            run(space, **settings)
+            for space in (
+                VersionSpace(problem.K, problem.y, softness),
+                VersionSpace(longer, problem.y),
+            )
+        )
+        for one, other in zip(arrays(soft), arrays(plain), strict=True):
+            assert_allclose(one, other, atol=1e-9, err_msg=f"{softness}, {noise}")
+
+
+COUNTS = [(1, 4, 1, 1), (10, 4, 3, 3), (12, 4, 3, 1), (17, 1, 17, 3), (3, 7, 1, 2)]
+
+
+@pytest.mark.parametrize("name", those_that_take("n_draws", "n_chains"))
+def test_draws_are_rounded_up_to_the_same_number_for_each_chain(name):
+    run, space = SAMPLERS[name], make_space(m=9)
+    own = {"travel": 0.7} if run.takes("travel") else {"depth": 9} if run.takes("depth") else {}
+    for n_draws, n_chains, n_per_chain, thin in COUNTS:
+        found = run(space, n_draws=n_draws, n_chains=n_chains, thin=thin, **own)
+        told = found.info
+        if name != "gibbs":
+            assert told["bounces"].shape == told["passes"].shape == (n_chains,)
+        assert told["drift"] < 1e-9
+        if isinstance(found, onion.Onion):
+            assert told["n_draws"] == n_per_chain
+            assert 0 < found.counts.sum() <= n_chains * n_per_chain
+            assert told["rounds"] > 0
+            continue
+        assert found.draws().shape == (n_chains, n_per_chain, 9)
+        assert told["errors"].shape == (found.n_draws,)
+        assert {"rhat", "ess", "flight_seconds"} <= set(told)
+        assert_usable(found, space)
+        if run.takes("travel"):
+            assert_allclose(told["travel_time"], n_per_chain * thin * 0.7)

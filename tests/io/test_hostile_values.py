@@ -98,7 +98,7 @@ CONTRADICTIONS = {
     "no resume": (changed("draws_.resume", None), "draws_.resume is a NoneType for 'perceptron'"),
     "no link": (changed("predictor_.link", None), "link is of type NoneType, none of .'Link'"),
     "other outputs": (changed("draws_.left_out", 1), "draws_.left_out is 1"),
-    "rows left out": (changed("trained_.held_out", None), "held_out is there, and follows"),
+    "rows left out": (changed("trained_.held_out", 1), "trained_.held_out"),
     "onion": (changed("settings_.inference", "onion"), "is 'onion' for BayesPointClassifier"),
     "factor": (changed("draws_.factor", 1), "draws_.factor is 1"),
     "no draws": (changed("draws_.coef", []), "draws of"),

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.models import FIXED, assert_same, data, fitted
+from numpy.testing import assert_array_equal
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint.io import model_file
@@ -75,6 +78,16 @@ def test_what_the_fit_said_of_rows_left_out_is_not_stored(method, tmp_path):
     assert again.trained_.held_out is None
     with pytest.raises(AttributeError, match="not in model files"):
         again.held_out_proba_  # noqa: B018
+    asked = saved_and_loaded(clf, tmp_path / "n.bpm", held_out=True)
+    assert_array_equal(asked.held_out_proba_, clf.held_out_proba_)
+
+
+def test_a_pipeline_that_rejects_is_refused_with_a_reason(tmp_path):
+    X, y = data()
+    inner = make_pipeline(StandardScaler(), BayesPointClassifier(**FIXED))
+    clf = RejectingClassifier(inner, coverage=0.9).fit(X, y)
+    with pytest.raises(model_file.ModelFileError, match="For pipelines"):
+        model_file.save(tmp_path / "m.bpm", clf)
 
 
 SETTINGS = [
@@ -84,7 +97,7 @@ SETTINGS = [
     {"decision": "span_vote", "inference": "billiard", "n_draws": np.int64(6)},
     {"class_weight": {0: 2.0, 1: 1.0}, "label_noise": {0: 0.1}, "gamma": np.float32(0.25)},
     {"class_weight": "balanced", "label_noise": np.array([0.1, 0.0])},
-    {"gamma": "held-out", "softness": "held-out", "inference": "auto"},
+    {"gamma": "held-out", "softness": "held-out", "bias": "auto", "inference": "auto"},
     {"gamma": "evidence", "softness": "evidence", "label_noise": "evidence"},
 ]
 

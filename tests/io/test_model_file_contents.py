@@ -242,6 +242,8 @@ def test_too_large_models_are_refused_before_they_replace_anything(tmp_path, mon
 def test_breast_cancer_is_not_large(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    clf = BayesPointClassifier(gamma=0.02, softness=0.1, inference="perceptron", random_state=0)
+    clf = BayesPointClassifier(
+        gamma=0.02, softness=0.1, bias=1.0, inference="perceptron", random_state=0
+    )
     model_file.save(tmp_path / "m.bpm", clf.fit(X, y))
     assert (tmp_path / "m.bpm").stat().st_size < 1.5 * X.nbytes

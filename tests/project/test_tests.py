@@ -3,8 +3,9 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 
-from helpers.paths import TESTS
+from helpers.paths import ROOT, TESTS
 
 FILES = sorted(TESTS.rglob("test_*.py"))
 MOST_LINES = 400
@@ -25,11 +26,20 @@ def own(value):
     return isinstance(value, ast.Name) and value.id in ("self", "cls")
 
 
+@cache
 def private(name):
     """Whether a name is private; rooms that tests may open, and public names, can look so."""
     public = ("_replace", "_asdict", "_fields", "_make", "_support", "_loops", "_exit", "_thread")
     parts = [part for part in name.split(".") if part not in public]
     return any(re.match(r"_[a-z]", part, re.IGNORECASE) for part in parts)
+
+
+def test_every_folder_is_run():
+    """By the README's command, or by a stage of CI; those for a GPU on demand."""
+    files = ("pyproject.toml", ".ci/run")
+    named = "".join((ROOT / name).read_text(encoding="utf-8") for name in files)
+    folders = {path.relative_to(TESTS).parts[0] for path in FILES} - {"cuda"}
+    assert [name for name in sorted(folders) if f"tests/{name}" not in named] == []
 
 
 def test_file_names_are_unique():
@@ -42,7 +52,8 @@ def test_every_file_keeps_the_rules():
     for path in FILES:
         text, where = path.read_text(encoding="utf-8"), path.relative_to(TESTS)
         for node, name in names_of(ast.parse(text)):
-            if name.startswith("test_"):
+            imported = isinstance(node, ast.Import | ast.ImportFrom)
+            if imported and any(part.startswith("test_") for part in name.split(".")):
                 found.append(f"{where}:{node.lineno} imports {name}")
             elif private(name):
                 found.append(f"{where}:{node.lineno} reads {name}")

@@ -175,7 +175,7 @@ def test_a_steepness_off_by_a_tenth_would_be_noticed(n_classes):
 def test_a_known_link_is_found(n_classes, noise):
     """Offsets and what classes take of each other's outputs, wrong labels or not."""
     rng = np.random.default_rng(5)
-    link, n = some_link(n_classes), 40_000
+    link, n = some_link(n_classes), 10_000
     outputs = rng.uniform(-1, 1, n if n_classes == 2 else (n, n_classes))
     label = draw_labels(rng, outputs, link)
     wrong = rng.random(n) < noise
@@ -283,3 +283,20 @@ def test_the_only_row_of_a_class_leaves_a_temperature(n_classes):
     assert_array_equal(link.weights, link.weights[0, 0] * np.eye(n))
     assert_array_equal(link.offset, np.zeros(n))
     assert link.weights[0, 0] > 0
+
+
+def test_one_class_of_one_row_leaves_the_others_their_matrix():
+    rng = np.random.default_rng(9)
+    label = np.append(rng.integers(3, size=900), 3)
+    truth = rng.normal(size=(901, 3)) + 3.0 * np.eye(4)[label][:, :3]
+    mixed = truth @ np.array([[1.0, 0.8, 0.0], [0.0, 1.0, 0.8], [0.8, 0.0, 1.0]])
+    outputs = np.column_stack([mixed, np.zeros(901)])
+    with_it = fit_link(outputs, label, ones(label))
+    without = fit_link(mixed[:900], label[:900], ones(label[:900]))
+    right = [
+        np.mean(link.scores(given)[:900].argmax(axis=1) == label[:900])
+        for link, given in ((with_it, outputs), (without, mixed))
+    ]
+    assert right[0] == pytest.approx(right[1], abs=0.01)
+    assert_array_equal(with_it.weights[3, :3], np.zeros(3))
+    assert with_it.offset[3] == 0

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayespoint._support.threads import open_threads
 
@@ -14,13 +14,15 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
     def n_blas_threads():
         return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
 
-    before = n_blas_threads()
-    with open_threads(2):
-        assert set(n_blas_threads()) == {1}
-    assert n_blas_threads() == before
-    with pytest.raises(KeyboardInterrupt), open_threads(2):
-        raise KeyboardInterrupt
-    assert n_blas_threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        before = n_blas_threads()
+        assert set(before) == {2}
+        with open_threads(2):
+            assert set(n_blas_threads()) == {1}
+        assert n_blas_threads() == before
+        with pytest.raises(KeyboardInterrupt), open_threads(2):
+            raise KeyboardInterrupt
+        assert n_blas_threads() == before
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

@@ -164,9 +164,10 @@ def _note_that_all_is_rejected(
         output.note("it rejects every row: no held-out row is surer than the others.")
         return
     output.note(
-        f"it rejects every row: no threshold holds a risk of {classifier.max_risk:g} with "
-        f"probability {1 - classifier.delta:g}; the best bound for {n_rows:,} held-out rows "
-        f"is {classifier.risk_bound_:.4f}. Raise --max-risk or --delta, or add rows."
+        f"it rejects every row: a risk of {classifier.max_risk:g} could not be shown with "
+        f"probability {1 - classifier.delta:g}; where it was looked for first, the bound for "
+        f"{n_rows:,} held-out rows is {classifier.risk_bound_:.4f}. Raise --max-risk or --delta, "
+        f"or add rows."
     )
 
 

@@ -290,13 +290,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         seen the row. Where rows are equal, one of them is left out. Rows of weight 0 have
         `predict_proba`.
         """
+        check_is_fitted(self)
         if self.trained_.held_out is None:
             raise AttributeError(
-                f"held_out_proba_ is there after a fit with inference='ep', or 'perceptron' with "
-                f"decision='bayes_point' and 10 draws or more, and not in model files; this fit "
-                f"used {self.inference_!r} and {self.decision_!r}."
+                f"held_out_proba_ is there after a fit with inference='ep' (span votes apart), or "
+                f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in "
+                f"model files; this fit used {self.inference_!r} and {self.decision_!r}."
             )
-        return self.trained_.held_out
+        view = self.trained_.held_out.view()
+        view.flags.writeable = False
+        return view
 
     def posterior(self, i: int = 0) -> Posterior:
         """Draws of the i-th binary problem (the only one for two classes).

@@ -33,8 +33,10 @@ def link_points(label: Array, entropy: int, most: int = LINK_POINTS) -> Array:
     return of_each_class(label, most, seed)
 
 
-def folds_of(label: Array, n_folds: int = FOLDS) -> Array:
-    """Numbers of equal folds, every class in proportion."""
+def folds_of(label: Array, n_folds: int = FOLDS, group: Array | None = None) -> Array:
+    """Numbers of equal folds, every class in proportion; those of a ``group`` share a fold."""
+    if group is not None and len(distinct := np.unique(group, return_index=True)[1]) < len(group):
+        return folds_of(label[distinct], n_folds)[np.searchsorted(group[distinct], group)]
     fold = np.empty(len(label), dtype=np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % n_folds
     return fold

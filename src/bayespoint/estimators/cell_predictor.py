@@ -44,7 +44,7 @@ class CellsPredictor(Predictor):
 
     def decision_function(self, asked: Asked) -> Array:
         """Logit of the probability (two classes), or its logarithm."""
-        z = sum(self._scores(asked)) / len(self.model.roots)
+        z = np.asarray(sum(self._scores(asked))) / len(self.model.roots)
         return decisions.log_odds(self._log_proba(z))
 
     def proba_of(self, outputs: Array) -> Array:

@@ -12,7 +12,7 @@ from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.sweeps import Sweeping, choose_landmarks, fit_cells
-from bayespoint.inference.ep.cells.tree import grow
+from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
 
@@ -55,7 +55,8 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
     n_points, size = data.inputs.shape[0], parameters.cell_size
     if isinstance(size, str):
         work = data.n_machines * SWEEPS * 2 / 3 * n_points**3
-        if parameters.precomputed or (work <= EXACT_WORK and needed <= parameters.cache_size):
+        exact = work <= EXACT_WORK and needed <= parameters.cache_size
+        if parameters.precomputed or exact or n_points <= CELL_SIZE:
             return None
         size = CELL_SIZE
     elif size >= n_points:
@@ -160,11 +161,13 @@ class CellTrials:
     def _value(self, settings: Any, n_landmarks: int) -> float:
         kernel, problem = self._problem_with(settings, self._rows)
         inputs = self._data.inputs.take(self._rows)
-        part = cell_problem(problem, kernel, inputs.X, self._alone[self._rows])
+        part = cell_problem(
+            problem, kernel, inputs.X, self._alone[self._rows], self._data.own_copies[self._rows]
+        )
         landmarks = choose_landmarks(part, n_landmarks) if n_landmarks else None
         order = np.arange(len(self._rows))
         how = Sweeping(threads=self._threads)
-        fit = fit_cells(part, None, order, self._begin, landmarks, how)
+        fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
         label, weight = self._data.distinct.label[self._rows], problem.weight
         outputs = vote_outputs(fit.scores[0])
         total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]

@@ -21,6 +21,7 @@ from bayespoint.estimators.making import (
     draws_of,
     held_out_proba,
     label_probabilities,
+    left_out_of,
     predictor_of,
 )
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
@@ -61,7 +62,7 @@ class BayesPointClassifier(KernelClassifier):
         Kernel width. "held-out": chosen from the training data by labels left out; with EP (and for
         billiard and Gibbs sampler) by the probability of each label given all others (equal rows
         are left out together, unless they have both labels), on at most 500 points, drawn in
-        proportion to the classes, or one a class, with a second look on at most 2,000; for
+        proportion to the classes, two a class at least, with a second look on at most 2,000; for
         perceptrons by the log-loss out of five folds, on at most 2,000, with a second look at
         narrower widths on at most 10,000. "evidence": by the probability of all labels (of EP,
         on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
@@ -77,7 +78,8 @@ class BayesPointClassifier(KernelClassifier):
         0.1, 1 or 10, by labels left out.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
         How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
-        training errors on the points in a new random order. "billiard": exact draws of the
+        training errors on the points in a new random order (with ``decision="bayes_point"``
+        first on nine tenths of them, then on all). "billiard": exact draws of the
         posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
@@ -172,6 +174,9 @@ class BayesPointClassifier(KernelClassifier):
         ``flight_seconds``. Empty for perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
         Monte-Carlo standard error of each Bayes point, an angle in radians.
+    held_out_proba_ : ndarray of float32, shape (n_samples, n_classes)
+        What the model says of each training row without it, after a fit with EP, or with at least
+        ten perceptrons and ``decision="bayes_point"``. Class weights shift it, too.
     label_error_proba_ : ndarray of shape (n_samples,)
         Posterior probability that each training label is wrong, after a fit with the billiard,
         the Gibbs sampler or EP, as with ``label_noise`` > 0.
@@ -331,15 +336,21 @@ class BayesPointClassifier(KernelClassifier):
             data.check_origin(problem.rows.diagonal)
             if settings.softness == 0:
                 data.check_consistent(settings.class_noise)
-            folds = folds_of(data.distinct.label) if settings.decision == "bayes_point" else None
+            folds = None
+            if settings.decision == "bayes_point":
+                folds = folds_of(data.distinct.label, group=data.distinct.group)
             plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads, folds)
+            inferred: Inferred
             if settings.cells is None:
                 inferred = method.infer(problem, plan, held)
             else:
                 problem.rows.release()
                 alone = ~contested(data.distinct)
                 inferred = infer_cells(
-                    cell_problem(problem, kernel, data.inputs.X, alone), settings.cells, plan, held
+                    cell_problem(problem, kernel, data.inputs.X, alone, data.own_copies),
+                    settings.cells,
+                    plan,
+                    held,
                 )
             predictor = predictor_of(inferred, problem, data, settings, kernel)
             proba = label_probabilities(
@@ -350,12 +361,13 @@ class BayesPointClassifier(KernelClassifier):
                 draws = draws_of(inferred)
                 plan = replace(plan, n_draws=draws.n_draws)
                 work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
-                predictor = replace(predictor, link=link_of(work, draws.left_out, max_time))
+                left_out = left_out_of(inferred, data)
+                predictor = replace(predictor, link=link_of(work, left_out, max_time))
             held_out = held_out_proba(inferred, problem, data, predictor)
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)
-        if held_out is not None:
+        if held_out is not None and not (budget.interrupted and len(held_out.again)):
             if len(held_out.again):
                 held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
             self.trained_ = replace(trained, held_out=held_out.proba)

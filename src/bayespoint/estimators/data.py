@@ -45,6 +45,13 @@ class TrainingData:
         """Binary problems: one for two classes, else one a class."""
         return len(self.classes) if len(self.classes) > 2 else 1
 
+    @property
+    def own_copies(self) -> Array:
+        """Copies that one row of X is, on average, of each distinct one."""
+        member = self.distinct.member
+        rows = np.bincount(member[member >= 0], minlength=len(self.distinct.row))
+        return self.distinct.weight / np.maximum(rows, 1)
+
     def check_origin(self, length: Array) -> None:
         """Refuse rows at the origin of feature space, given their lengths there."""
         if np.any(length == 0):

@@ -1,5 +1,6 @@
 """From what inference found to a predictor, and to the probability of each training label."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,7 +28,7 @@ from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import VOTES_USUAL, Link, fit_link, vote_outputs
+from bayespoint.space.links import VOTES_USUAL, Link, fit_link, links_without, vote_outputs
 from bayespoint.space.merging import contested
 
 # What inference returns.
@@ -78,11 +79,9 @@ def predictor_of(
         return VotePredictor(*common, whitener)
     link = None
     if settings.decision == "calibrated":
-        alone = ~contested(data.distinct)
-        z = np.array([posterior.held_out_scores(alone) for posterior in inferred.posteriors])
         link = fit_link(
-            vote_outputs(z), data.distinct.label, data.distinct.weight, noise=noise,
-            usual=VOTES_USUAL,
+            vote_outputs(_scores_left_out(inferred, data)[0]), data.distinct.label,
+            data.distinct.weight, noise=noise, usual=VOTES_USUAL,
         )  # fmt: skip
     return GaussianPredictor(*common, whitener, *_closed_form(inferred), link)
 
@@ -118,6 +117,25 @@ def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
     return mean, reducer, sign
 
 
+def _scores_left_out(inferred: Any, data: TrainingData) -> tuple[Array, Array]:
+    """Means over standard deviations at points left out: for the link, and for people."""
+    if isinstance(inferred, Cells):
+        return inferred.scores[0], inferred.scores[1]
+    alone, own = ~contested(data.distinct), data.own_copies
+    return (
+        np.array([p.held_out_scores(alone, own) for p in inferred.posteriors]),
+        np.array([p.held_out_scores(alone=False, own=own) for p in inferred.posteriors]),
+    )
+
+
+def left_out_of(inferred: Inferred, data: TrainingData) -> Array | None:
+    """Outputs of the Bayes points at points that they have not seen, as in `Draws`."""
+    if not isinstance(inferred, Gaussian):
+        return draws_of(inferred).left_out
+    alone, own = ~contested(data.distinct), data.own_copies
+    return np.array([p.bayes_point_left_out(alone, own) for p in inferred.posteriors])
+
+
 class HeldOut(NamedTuple):
     """What a model says of rows of X that it has not seen.
 
@@ -141,17 +159,27 @@ def held_out_proba(
     Where rows are equal, one of them is left out.
     """
     member, again = data.distinct.member, data.distinct.member < 0
-    left_out = draws_of(inferred).left_out
-    if isinstance(predictor, GaussianPredictor) and isinstance(inferred, Gaussian):
-        z = np.array([posterior.held_out_scores(alone=False) for posterior in inferred.posteriors])
+    left_out = left_out_of(inferred, data)
+    if isinstance(predictor, GaussianPredictor | CellsPredictor):
+        for_link, z = _scores_left_out(inferred, data)
         proba = predictor.proba_of_scores(z)
-    elif isinstance(predictor, CellsPredictor) and isinstance(inferred, Cells):
-        proba = predictor.proba_of_scores(inferred.scores[1])
+        if predictor.link is not None:
+            fold, links = links_without(
+                vote_outputs(for_link), data.distinct.label, data.distinct.weight,
+                noise=predictor.noise, usual=VOTES_USUAL,
+            )  # fmt: skip
+            for k, link in enumerate(links):
+                rows = fold == k
+                proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])
     elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
         known, cosines = cosines_known(problem, left_out)
         if len(known) < len(problem.row):
             return None
         proba = predictor.proba_of_cosines(cosines)
+        fold, links = links_without(cosines, data.distinct.label, data.distinct.weight)
+        for k, link in enumerate(links):
+            rows = fold == k
+            proba[rows] = replace(predictor, link=link).proba_of_cosines(cosines[rows])
         copies = np.bincount(member[member >= 0], minlength=len(proba))
         again = again | (copies[member] > 1)
     else:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
@@ -35,6 +36,7 @@ class _HeldOut(NamedTuple):
     confidence: dict[Any, Array]  # by rule, (n,)
     errors: Array  # (n,)
     expected: Array | None  # (n,), what the model says of the probability of an error
+    calibrated: bool = False  # whether that was fitted to such cases
 
 
 def _estimator_has(method: str) -> Callable[[Any], bool]:
@@ -74,8 +76,9 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
         Folds whose held-out rows give the threshold; each row may be held out once only.
         "auto": none where the classifier itself knows what it says of each row without it
-        (``held_out_proba_``, also as the last step of a pipeline whose other steps do not look at
-        y), else five, with the settings that the final fit has chosen (``settled()``).
+        (``held_out_proba_``, also as the last step of a pipeline whose other steps do the same
+        when they are fitted again without y), else five, with the settings that the final fit has
+        chosen (``settled()``).
         "prefit": `estimator` is fitted already, and `fit` gets data that it has not seen.
     reject_label : object, default=None
         What `predict` gives for rejected cases; must not be one of the classes. With None,
@@ -94,7 +97,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     coverage_ : float
         Share of the held-out cases that the threshold decides.
     risk_bound_ : float
-        Upper bound on the risk at the threshold; 1 without `max_risk`.
+        Upper bound on the risk at the threshold; where every case is rejected, at the threshold
+        that was tested first; 1 without `max_risk`.
     confidence_ : str or callable
         The rule used.
     n_features_in_ : int
@@ -244,13 +248,14 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         delta, best = self.delta / len(confidence), -1.0
         for rule, sure in confidence.items():
             threshold, bound = threshold_for_risk(
-                sure, held_out.errors, max_risk, delta, held_out.expected
-            )
+                sure, held_out.errors, max_risk, delta, held_out.expected,
+                sure_of_it=held_out.calibrated,
+            )  # fmt: skip
             if np.mean(sure > threshold) > best:
                 best = float(np.mean(sure > threshold))
                 self.confidence_, self.threshold_, self.risk_bound_ = rule, threshold, bound
         if self.threshold_ == np.inf:
-            warn_that_none_passes(max_risk, delta, len(held_out.errors), self.risk_bound_)
+            warn_that_none_passes(max_risk, self.delta, len(held_out.errors), self.risk_bound_)
 
     def _rules(self) -> list[Any]:
         """Rules to choose from."""
@@ -267,12 +272,12 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self._is_prefit():
             return _at(self.estimator_, X, y, rules)
         if isinstance(self.cv, str) and set(rules) <= {"probability", "gap"}:
-            proba = _own_held_out(self.estimator_)
+            proba = _own_held_out(self.estimator_, X, y)
             if proba is not None:
                 proba = np.asarray(proba)[counted]
                 errors = errors_of(y[counted], self.classes_[proba.argmax(axis=1)])
                 sure = {rule: confidence_of_proba(proba, rule) for rule in rules}
-                return _HeldOut(sure, errors, 1.0 - proba.max(axis=1))
+                return _HeldOut(sure, errors, 1.0 - proba.max(axis=1), calibrated=True)
         return self._out_of_fold(X, y, sample_weight, rules, counted)
 
     def _out_of_fold(
@@ -425,14 +430,32 @@ def _at(model: Any, X: Any, y: Array, rules: list[Any]) -> _HeldOut:
     return _HeldOut(sure, errors_of(y, model.predict(X)), expected)
 
 
-def _own_held_out(estimator: Any) -> Array | None:
+def _own_held_out(estimator: Any, X: Any, y: Array) -> Array | None:
     """``held_out_proba_`` of a classifier or of the last step of a pipeline, where it is honest."""
-    while isinstance(estimator, Pipeline):
-        others = [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
-        if any(get_tags(step).target_tags.required for step in others):
+    last, before = estimator, []
+    while isinstance(last, Pipeline):
+        before.append(last[:-1])
+        last = last.steps[-1][1]
+    proba = getattr(last, "held_out_proba_", None)
+    if proba is None or len(proba) != len(y):  # other steps may leave rows out
+        return None
+    for steps in before:
+        if len(steps.steps) and not _does_without_labels(steps, X):
             return None
-        estimator = estimator.steps[-1][1]
-    return getattr(estimator, "held_out_proba_", None)
+        X = steps.transform(X) if len(steps.steps) else X
+    return proba
+
+
+def _does_without_labels(steps: Pipeline, X: Any) -> bool:
+    """Whether transformers, fitted again without y, do the same: tags do not tell."""
+    try:
+        again = clone(steps).fit(X).transform(X)
+    except Exception:  # what needs y says so in many ways
+        return False
+    found = steps.transform(X)
+    if sp.issparse(found) and sp.issparse(again):
+        return found.shape == again.shape and (found != again).nnz == 0
+    return not sp.issparse(again) and np.array_equal(np.asarray(found), np.asarray(again))
 
 
 def _with_settings(estimator: Any, fitted: Any) -> Any:
@@ -448,7 +471,7 @@ def _with_settings(estimator: Any, fitted: Any) -> Any:
     if not hasattr(fitted, "settled"):
         return estimator
     settled = fitted.settled()
-    if settled.max_time is not None:
+    if getattr(settled, "max_time", None) is not None:
         settled.max_time /= AUTO_FOLDS
     return settled
 

@@ -114,8 +114,9 @@ def aurc_of(errors: Array, confidence: Array) -> float:
 
 
 def threshold_for_risk(
-    confidence: Array, errors: Array, max_risk: float, delta: float, expected: Array | None = None
-) -> tuple[float, float]:
+    confidence: Array, errors: Array, max_risk: float, delta: float,
+    expected: Array | None = None, *, sure_of_it: bool = True,
+) -> tuple[float, float]:  # fmt: skip
     """Loosest threshold that is shown to keep the risk, and the bound there; inf if none is.
 
     Let s(k) be the k-th largest confidence. Given s(k) = t, the cases strictly above t are
@@ -124,7 +125,8 @@ def threshold_for_risk(
     tested one after the other, each with all of ``delta``, towards larger coverage, until one does
     not pass: the first one whose risk is too large passes with probability delta at most, and all
     later ones only after it. Where to begin must not depend on the errors: where it is most
-    probable to pass if errors are as ``expected``, else at two places, each with half of ``delta``.
+    probable to pass if errors are as ``expected``; if that is not sure, with half of ``delta``, and
+    with the other half at half of the cases; without it, at two places.
 
     Parameters
     ----------
@@ -132,6 +134,8 @@ def threshold_for_risk(
     max_risk, delta : float
     expected : ndarray of shape (n,), optional
         What the classifier itself says of the probability that each case is an error.
+    sure_of_it : bool, default=True
+        Whether these probabilities suit cases that it has not seen.
 
     Returns
     -------
@@ -144,7 +148,7 @@ def threshold_for_risk(
     thresholds = np.append(confidence[order], -np.inf)[counts]
     decided = n - np.searchsorted(confidence[order[::-1]], thresholds, side="right")
     wrong = np.append(0, np.cumsum(errors[order]))[decided]
-    if expected is None:
+    if expected is None or not sure_of_it:
         delta /= len(_FIRST_LEVELS)
     allowed = _most_errors(decided, max_risk, delta)
     if np.all(allowed < 0):  # not even without errors: all cases come nearest
@@ -155,6 +159,7 @@ def threshold_for_risk(
     else:
         rate = np.append(0.0, np.cumsum(expected[order]))[decided] / np.maximum(decided, 1)
         begin = [int(np.argmax(binom.cdf(allowed, decided, np.clip(rate, 0.0, 1.0))))]
+        begin += [] if sure_of_it else [len(counts) // 2]
     begin = [min(first, len(counts) - 1) for first in begin]
     fails = np.append(wrong > allowed, True)
     found = [first + int(np.argmax(fails[first:])) - 1 for first in begin]  # the last that pass
@@ -167,10 +172,10 @@ def threshold_for_risk(
 def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: float) -> None:
     """Say that every case is rejected, and what would help."""
     warnings.warn(
-        f"max_risk={max_risk} is not met by any threshold, so every case is rejected: with "
-        f"delta={delta} and {n_cases} held-out cases the bound on the risk where it is likeliest "
-        f"to be met is {bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, "
-        f"or give more data.",
+        f"max_risk={max_risk} could not be shown, so every case is rejected: with delta={delta} "
+        f"and {n_cases} held-out cases the bound on the risk where it was looked for first is "
+        f"{bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, or give more "
+        f"data.",
         stacklevel=4,
     )
 

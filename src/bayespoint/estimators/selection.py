@@ -146,7 +146,7 @@ def look_again(
     smooth = [name for name in SECOND_STEPS if name in names]
     search = HeldOutLoss(kernel, X, label, weight, settings, smooth, scale, stop)
     search.noise, search.alone = noise, alone
-    point = search.point(settings)
+    point = search.best = search.point(settings)
     try:
         least = search(point)
         for k, name in enumerate(smooth):

@@ -20,8 +20,12 @@ from bayespoint.space.decisions import agreeing, probability_from_odds
 STEEPNESS_RANGE = (np.log(1e-2), np.log(1e5))
 
 # Strength of the pull of W / steepness to the identity and of b to 0, in log-likelihood: ten rows
-# outweigh a unit.
+# outweigh a unit. Of few rows a matrix learns by heart: there labels left out of the link choose
+# among stronger pulls.
 PULL = 10.0
+PULLS = (PULL, 1e2, 1e3, 1e4)
+FEW_ROWS = 5_000
+LINK_FOLDS = 5
 
 # How far from the usual steepness it may be, in standard deviations.
 FARTHEST = 6.0
@@ -143,12 +147,64 @@ def fit_link(
     -------
     Link
     """
-    loss = LinkLoss(outputs, label, weight, noise, usual)
+    pull, *_ = _pulled(outputs, label, weight, noise, usual)
+    return _fit(outputs, label, weight, noise, usual, pull)
+
+
+def links_without(
+    outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
+    usual: tuple[float, float] | None = None,
+) -> tuple[Array, list[Link]]:  # fmt: skip
+    """Links that have not seen some rows: what a matrix says of few rows of its own is too good.
+
+    Parameters as for `fit_link`.
+
+    Returns
+    -------
+    fold : ndarray of shape (n,)
+        Number of the link that has not seen each row.
+    links : list of Link
+        None for many rows, or two classes: then the link learns little of each.
+    """
+    return _pulled(outputs, label, weight, noise, usual)[1:]
+
+
+def _pulled(
+    outputs: Array, label: Array, weight: Array, noise: float, usual: Any
+) -> tuple[float, Array, list[Link]]:
+    """Strength of the pull, folds of the rows, and links without each of these; none for many."""
+    fold = np.zeros(len(label), dtype=np.int64)
+    if outputs.ndim == 1 or len(label) > FEW_ROWS:
+        return PULL, fold, []
+    own = outputs[np.arange(len(label)), label]  # whatever the order of the rows
+    fold[np.lexsort((own, label))] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
+    data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0))
+    best, least = (PULL, fold, list[Link]()), None
+    for pull in PULLS:
+        links, scores = [], np.empty_like(outputs)
+        for k in range(int(fold.max()) + 1):
+            rest = fold != k
+            link = _fit(outputs[rest], label[rest], weight[rest], noise, usual, pull)
+            scores[~rest] = link.scores(outputs[~rest])
+            links.append(link)
+        losses = data.losses(log_softmax(scores, axis=1))
+        # A stronger pull must be better by a standard error.
+        if least is None or np.sum(gain := least - losses) > np.std(gain) * np.sqrt(len(gain)):
+            best, least = (pull, fold, links), losses
+    return best
+
+
+def _fit(
+    outputs: Array, label: Array, weight: Array, noise: float, usual: Any, pull: float
+) -> Link:
+    loss = LinkLoss(outputs, label, weight, noise, usual, pull)
     start = loss.start(loss.steepness().x)
-    if np.bincount(label, minlength=loss.n_classes).min() < LEAST_ROWS:
+    free = loss.free_of(np.bincount(label, minlength=loss.n_classes) >= LEAST_ROWS)
+    if not np.any(free[1:]):
         return loss.link(start)
     best = minimize(
         loss, start, jac=True, method="L-BFGS-B",
+        bounds=[(None, None) if move else (at, at) for move, at in zip(free, start, strict=True)],
         options={"maxiter": MAX_STEPS},
     )  # fmt: skip
     return loss.link(best.x)
@@ -162,8 +218,9 @@ class LinkLoss:
 
     def __init__(
         self, outputs: Array, label: Array, weight: Array, noise: float,
-        usual: tuple[float, float] | None,
+        usual: tuple[float, float] | None, pull: float = PULL,
     ) -> None:  # fmt: skip
+        self.pull = pull
         self.binary = outputs.ndim == 1
         self.outputs = outputs[:, None] if self.binary else outputs
         self.n = self.outputs.shape[1]
@@ -193,6 +250,15 @@ class LinkLoss:
         """Return the point of a temperature."""
         return np.concatenate([[log_steepness], np.eye(self.n).ravel(), np.zeros(self.n)])
 
+    def free_of(self, enough: Array) -> Array:
+        """Which entries of a point may move: those of classes with enough rows.
+
+        Outputs without the only row of a class know nothing of it.
+        """
+        if self.binary or enough.sum() < 2:
+            enough = np.full(self.n, bool(enough.all()))
+        return np.concatenate([[True], np.outer(enough, enough).ravel(), enough])
+
     def _parts(self, point: Array) -> tuple[float, Array, Array]:
         n = self.n
         return np.exp(point[0]), point[1 : 1 + n * n].reshape(n, n), point[1 + n * n :]
@@ -214,8 +280,8 @@ class LinkLoss:
             slope = slope[:, 1:]
         by_weights = slope.T @ self.outputs  # of W
         away = shape - np.eye(self.n)
-        loss = value + PULL * (np.sum(away**2) * (not self.binary) + offset @ offset)
-        by_shape = steepness * by_weights + 2 * PULL * away * (not self.binary)
+        loss = value + self.pull * (np.sum(away**2) * (not self.binary) + offset @ offset)
+        by_shape = steepness * by_weights + 2 * self.pull * away * (not self.binary)
         by_log = steepness * np.sum(by_weights * shape)
         if self.binary:  # one number: the steepness
             by_shape = np.zeros_like(by_shape)
@@ -223,9 +289,16 @@ class LinkLoss:
             mean, deviation = self.usual
             loss += 0.5 * ((point[0] - mean) / deviation) ** 2
             by_log += (point[0] - mean) / deviation**2
-        by_offset = slope.sum(axis=0) + 2 * PULL * offset
+        by_offset = slope.sum(axis=0) + 2 * self.pull * offset
         gradient = np.concatenate([[by_log], by_shape.ravel(), by_offset])
         return float(self.scale * loss), self.scale * gradient
+
+    def losses(self, log_p: Array) -> Array:
+        """Minus the log-likelihood of each row."""
+        if self.noise:
+            wrong = self.noise / (self.n_classes - 1)
+            log_p = np.log(wrong + (1 - self.noise - wrong) * np.exp(log_p))
+        return -np.sum(self.target * log_p, axis=1)
 
     def _data(self, log_p: Array) -> tuple[float, Array]:
         """Minus the log-likelihood, and its derivatives by the scores."""

@@ -100,14 +100,14 @@ def contested(distinct: DistinctRows) -> Array:
 
 
 def of_each_class(label: Array, most: int, seed: np.random.SeedSequence) -> Array:
-    """Choose at most so many rows, every class in proportion and none left out.
+    """Choose at most so many rows, every class in proportion and two of it at least.
 
     They come class after class, in random order.
     """
     rng = np.random.default_rng(seed)
     share = min(1.0, most / len(label))
     members = [rng.permutation(np.flatnonzero(label == c)) for c in range(label.max() + 1)]
-    return np.concatenate([m[: max(1, int(share * len(m)))] for m in members])
+    return np.concatenate([m[: max(min(2, len(m)), int(share * len(m)))] for m in members])
 
 
 def _groups_of_equal_rows(

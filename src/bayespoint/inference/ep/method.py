@@ -94,7 +94,7 @@ class Propagation(Method):
             angle_errors=np.zeros(len(posteriors)), mean_norms=np.array(norms),
             used=np.ones(problem.targets.shape, dtype=bool), n_draws=plan.n_draws, info=each,
             resume=HeldSites(np.array([posterior.sites for posterior in posteriors])),
-            factor=factor, left_out=np.array([p.bayes_point_left_out() for p in posteriors]),
+            factor=factor,
         )  # fmt: skip
         return Gaussian(committee, posteriors)
 

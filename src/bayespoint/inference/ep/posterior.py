@@ -94,16 +94,21 @@ class GaussianPosterior:
         """
         return self.coef / self._length()
 
-    def bayes_point_left_out(self) -> Array:
-        """Output of the Bayes point at each point, had it not seen the point and its copies.
+    def bayes_point_left_out(self, alone: Any = True, own: Any = 1.0) -> Array:
+        """Output of the Bayes point at each point, had it not seen the point.
 
         Means given all other labels, over the length of the mean given all labels.
+
+        Parameters
+        ----------
+        alone, own
+            As for `held_out_scores`.
 
         Returns
         -------
         ndarray of shape (m,)
         """
-        mean, _ = held_out_moments(self._fixed_point, self._likelihood, alone=True)
+        mean, _ = held_out_moments(self._fixed_point, self._likelihood, alone, own)
         return mean / self._length()
 
     def _length(self) -> float:
@@ -196,20 +201,22 @@ class GaussianPosterior:
         """
         return self._likelihood.wrong(*self._cavity)
 
-    def held_out_scores(self, alone: Any = True) -> Array:
+    def held_out_scores(self, alone: Any = True, own: Any = 1.0) -> Array:
         """Mean over standard deviation, softness added, of each output given all other labels.
 
         Parameters
         ----------
         alone : ndarray of bool or bool, default=True
             Whether no equal row has another label: then all copies of a point are left out, else
-            one.
+            those of one row.
+        own : ndarray of shape (m,) or float, default=1.0
+            Copies that one row is.
 
         Returns
         -------
         ndarray of shape (m,)
         """
-        return held_out_scores(self._fixed_point, self._likelihood, alone)
+        return held_out_scores(self._fixed_point, self._likelihood, alone, own)
 
     def leave_one_out(self) -> Array:
         """Log-probability of each label given all others, approximately.

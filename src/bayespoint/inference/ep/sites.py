@@ -465,17 +465,19 @@ def evidence_slopes(
     return slopes, float(by_variance @ likelihood.variance)
 
 
-def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any) -> Array:
+def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any, own: Any = 1.0) -> Array:
     """Mean over standard deviation, softness added, of each output; as `held_out_moments`."""
-    mean, variance = held_out_moments(found, likelihood, alone)
+    mean, variance = held_out_moments(found, likelihood, alone, own)
     return mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
 
 
-def held_out_moments(found: FixedPoint, likelihood: Likelihood, alone: Any) -> tuple[Array, Array]:
+def held_out_moments(
+    found: FixedPoint, likelihood: Likelihood, alone: Any, own: Any = 1.0
+) -> tuple[Array, Array]:
     """Mean and variance of each output given other labels.
 
-    One copy of a point is left out, as a new row may be equal to old ones; but all of them where
-    a point is ``alone``, for then copies tell no more than its label, which they would give away.
+    The copies of one row are left out, as a new row may be equal to old ones; but all of a point
+    where it is ``alone``, for then copies tell no more than its label, which they would give away.
 
     Parameters
     ----------
@@ -483,9 +485,12 @@ def held_out_moments(found: FixedPoint, likelihood: Likelihood, alone: Any) -> t
     likelihood : Likelihood
     alone : ndarray of bool or bool
         Whether no equal row has another label.
+    own : ndarray of shape (m,) or float
+        Copies that one row is.
     """
     gaussian, sites = found.gaussian, found.sites
-    others = np.where(alone, np.maximum(np.asarray(likelihood.copies) - 1, 0.0), 0.0)
+    copies = np.asarray(likelihood.copies)
+    others = np.maximum(np.where(alone, copies, np.minimum(own, copies)) - 1, 0.0)
     return _cavities(
         gaussian.cavity_mean, gaussian.cavity_variance, others * sites.tau, others * sites.nu
     )

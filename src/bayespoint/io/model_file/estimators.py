@@ -2,7 +2,7 @@
 
 A dataclass or named tuple of `fields` is an object with one key, its name; its fields are in it.
 What follows from others is left out: the draws of a predictor, and its points as the kernel lays
-them out. So is what a fit said of its rows without them (``held_out_proba_``).
+them out.
 """
 
 from collections.abc import Mapping
@@ -104,6 +104,8 @@ def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[s
             f"of {('auto', *RULES)}."
         )
     _check_parameters(classifier)
+    if inner is not None and type(inner) not in MACHINES.values():
+        encode_classifier(inner, writer)  # which says why not
     if inner is not None:
         check_rejecting(state, vars(inner), parameters["confidence"])
     estimator = parameters.pop("estimator")
@@ -149,7 +151,7 @@ def _check_completed(state: Mapping[str, Any]) -> None:
     again = _completed(found, draws, state["support_vectors_"])
     same = _same(found.support.points.X, again.support.points.X)
     if isinstance(found, CellsPredictor):
-        same = same and _same(found.X, again.X)
+        same = same and _same(found.X, state["support_vectors_"])
     refuse_if(not same, "support_vectors_ were changed after fit; fit again, then save.")
     committee = found.committee or []
     same = len(committee) == len(draws.coef) and all(map(_same, committee, draws.coef))

@@ -40,7 +40,7 @@ RESUMES = (
 )  # fmt: skip
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_",)
+OPTIONAL = ("feature_names_in_", "held_out")
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -125,7 +125,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
         "label": Array("n", "iu", below="c", needed=False),
-        "held_out": FOLLOWS,  # what the fit said of each row without it: None once loaded
+        "held_out": Array("nc", needed=False),  # None unless asked for
     },
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),

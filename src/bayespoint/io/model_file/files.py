@@ -8,11 +8,14 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file.errors import ModelFileError, one_line, shown
 from bayespoint.io.model_file.estimators import decode_classifier, encode_classifier
@@ -62,9 +65,21 @@ class Model(NamedTuple):
     about: dict[str, Any]
 
 
+def _without_held_out(classifier: Any) -> Any:
+    """Return a copy that does not say what it said of its training rows."""
+    other = copy(classifier)
+    if hasattr(classifier, "trained_"):
+        other.trained_ = replace(classifier.trained_, held_out=None)
+    if isinstance(classifier, RejectingClassifier) and hasattr(classifier, "estimator_"):
+        other.estimator_ = _without_held_out(classifier.estimator_)
+        same = classifier.estimator_ is classifier.estimator
+        other.estimator = other.estimator_ if same else _without_held_out(classifier.estimator)
+    return other
+
+
 def save(
     path: PathName, classifier: Any, *, encoder: TableEncoder | None = None,
-    about: dict[str, Any] | None = None,
+    about: dict[str, Any] | None = None, held_out: bool = False,
 ) -> None:  # fmt: skip
     """Write a fitted classifier to a file, all of it or nothing.
 
@@ -82,6 +97,8 @@ def save(
         Stored with it.
     about : dict, optional
         Notes of plain JSON types: texts, numbers, lists, dicts.
+    held_out : bool, default=False
+        Whether to store ``held_out_proba_``, too, where the classifier has it.
 
     Raises
     ------
@@ -105,6 +122,7 @@ def save(
     True
     """
     check_is_fitted(classifier)
+    classifier = classifier if held_out else _without_held_out(classifier)
     about = _plain_json("about", {} if about is None else about)
     state = None
     if encoder is not None:

@@ -14,6 +14,7 @@ from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.cells.sweeps import (
     CellProblem,
     Sweeping,
+    TreeFit,
     choose_landmarks,
     fit_tree,
 )
@@ -64,21 +65,25 @@ class Cells:
     log_evidence: Array
 
 
-def cell_problem(problem: Problem, kernel: Kernel, X: Matrix, alone: Array) -> CellProblem:
-    """Return the problem as cells take it; ``X``: its rows, ``alone`` as in `CellProblem`."""
+def cell_problem(
+    problem: Problem, kernel: Kernel, X: Matrix, alone: Array, own: Array
+) -> CellProblem:
+    """Return the problem as cells take it; ``X``: its rows, the others as in `CellProblem`."""
     copies = problem.weight if problem.softness else np.ones_like(problem.weight)
     return CellProblem(
-        kernel, X, problem.targets, problem.odds, problem.log_right, problem.ridge, copies, alone
-    )
+        kernel, X, problem.targets, problem.odds, problem.log_right, problem.ridge, copies, alone,
+        own,
+    )  # fmt: skip
 
 
 def infer_cells(
     problem: CellProblem, settings: CellSettings, plan: Plan, held: Draws | None = None
 ) -> Cells:
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
-    start = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
+    start: Any = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
     landmarks = choose_landmarks(problem, settings.n_landmarks) if settings.n_landmarks else None
-    trees, n_trees = [], settings.n_trees
+    trees: list[TreeFit] = []
+    n_trees = settings.n_trees
     for number in range(n_trees):
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
         tree = grow(problem.X, settings.cell_size, seed)

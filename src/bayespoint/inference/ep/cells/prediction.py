@@ -28,7 +28,8 @@ class _Cache:
     """Factors of cells that were asked for last."""
 
     def __init__(self) -> None:
-        self._lock, self._held, self._bytes = threading.Lock(), OrderedDict(), 0
+        self._lock, self._bytes = threading.Lock(), 0
+        self._held: OrderedDict[Any, Any] = OrderedDict()
 
     def get(self, owner: Any, key: Any, make: Any) -> Any:
         """Return what is held of an owner, or make it; two threads may both make it."""

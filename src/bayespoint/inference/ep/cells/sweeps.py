@@ -49,7 +49,8 @@ class CellProblem:
         Variance that softness adds to outputs.
     copies : ndarray of shape (m,)
     alone : ndarray of bool, shape (m,)
-        Whether no equal row has another label: as for `held_out_scores`.
+    own : ndarray of shape (m,)
+        As for `held_out_scores`.
     """
 
     kernel: Kernel
@@ -60,6 +61,7 @@ class CellProblem:
     ridge: Array
     copies: Array
     alone: Array
+    own: Array
 
     def gram(self, rows: Array, others: Array | None = None) -> Array:
         """Kernel values of rows, in double precision."""
@@ -107,8 +109,8 @@ class TreeFit:
 
     Attributes
     ----------
-    tree : Tree or None
-        None where cells were given.
+    tree : Tree
+        One without nodes where cells were given.
     order : ndarray of int, shape (m,)
         Rows, cell after cell.
     begin : ndarray of int, shape (n_cells + 1,)
@@ -131,7 +133,7 @@ class TreeFit:
         Cells, of all machines, whose sites had not come to rest.
     """
 
-    tree: Tree | None
+    tree: Tree
     order: Array
     begin: Array
     tau: Array
@@ -182,7 +184,7 @@ def fit_tree(
 
 
 def fit_cells(
-    problem: CellProblem, tree: Tree | None, order: Array, begin: Array,
+    problem: CellProblem, tree: Tree, order: Array, begin: Array,
     landmarks: Landmarks | None, how: Sweeping, start: tuple[Array, Array] | None = None,
 ) -> TreeFit:  # fmt: skip
     """Find the sites of cells; ``order`` and ``begin`` as in `TreeFit`."""
@@ -272,8 +274,9 @@ class _Cells:
         self.evidence[machine, number] = state.log_evidence
         self.by_sites[machine, number] = state.by_sites
         copies = self.problem.copies[rows]
-        every = np.where(self.problem.alone[rows], np.maximum(copies, 1.0), 1.0)
-        for kind, left_out in enumerate((every, 1.0)):
+        own = np.minimum(self.problem.own[rows], copies)
+        for kind, out in enumerate((np.where(self.problem.alone[rows], copies, own), own)):
+            left_out = np.maximum(out, 1.0)
             mean, variance = cavities(state.gaussian, state.sites, left_out)
             total = variance + self.problem.ridge[rows]
             self.scores[kind, machine, rows] = mean / np.sqrt(total)

@@ -7,6 +7,7 @@ the rows builds the same tree.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,6 @@ MEANS_STEPS = 5
 
 # A gap between projections, as a share of their spread, that rounding cannot close.
 LEAST_GAP = 1e-9
-
-# Cells that cannot be cut may have so many times the rows asked for, before it is an error.
-MOST_OVERFULL = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +48,9 @@ class Tree:
         """Return the number of the cell of each row."""
         root = 0 if len(self.cuts) else -1
         return route(X, root, self.normals, self.cuts, self.children)
+
+
+NO_TREE = Tree(np.empty((0, 0)), np.empty(0), np.empty((0, 2), dtype=np.int64), 1)
 
 
 def route(X: Matrix, root: int, normals: Array, cuts: Array, children: Array) -> Array:
@@ -82,9 +83,12 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
     n_cells = -(-n_rows // cell_size)
     n_sampled = min(n_rows, max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells))
     rng = np.random.default_rng(seed)
-    normals, cuts, children, found = [], [], [], 0
+    normals: list[Array] = []
+    cuts: list[float] = []
+    children: list[list[int]] = []
+    found = 0
     # Nodes to make: their rows of the sample, cells that they become, and where they hang.
-    waiting = [(np.arange(n_sampled), n_cells, None)]
+    waiting: list[tuple[Array, int, Any]] = [(np.arange(n_sampled), n_cells, None)]
     while waiting:
         rows, wanted, parent = waiting.pop()
         cut = _cut(X, rows, wanted, rng) if wanted > 1 else None
