@@ -24,6 +24,7 @@ FIXED = {"gamma": 0.2, "softness": 0.1, "bias": 1.0, "n_draws": 8, "random_state
 # As in docs/guides/model-files.md.
 TRUSTED = [
     "bayespoint.estimators.base.Trained",
+    "bayespoint.estimators.cell_predictor.CellsPredictor",
     "bayespoint.estimators.classifier.BayesPointClassifier",
     "bayespoint.estimators.onion.OnionClassifier",
     "bayespoint.estimators.predictors.BayesPointPredictor",
@@ -36,6 +37,9 @@ TRUSTED = [
     "bayespoint.estimators.shells.Shells",
     "bayespoint.inference.billiard.method.BallPaths",
     "bayespoint.inference.draws.Draws",
+    "bayespoint.inference.ep.cells.method.CellSettings",
+    "bayespoint.inference.ep.cells.method.HeldCells",
+    "bayespoint.inference.ep.cells.prediction.CellModel",
     "bayespoint.inference.ep.method.HeldSites",
     "bayespoint.inference.perceptron.ensemble.PerceptronSums",
     "bayespoint.space.kernels.Kernel",

@@ -92,7 +92,8 @@ def models_of_all_kinds():
     onion = OnionClassifier(depth=1, n_draws=100, random_state=0).fit(X, y)
     rejecting = RejectingClassifier(fitted(), coverage=0.8, cv="prefit").fit(X, y)
     decisions = [fitted(inference="billiard", decision=d) for d in ("vote", "span_vote")]
-    return [*(fitted(inference=method) for method in METHODS), *decisions, onion, rejecting]
+    cells = fitted(inference="ep", cell_size=20, n_landmarks=5)
+    return [*(fitted(inference=method) for method in METHODS), *decisions, cells, onion, rejecting]
 
 
 def names_of(kind):

@@ -84,7 +84,8 @@ class BayesPointClassifier(KernelClassifier):
         all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
         expectation propagation, a Gaussian approximation of the posterior in closed form, with
-        ``log_evidence_``; for votes it needs six m × m matrices, and two more a class. "auto": EP
+        ``log_evidence_``; exact, it needs six m × m matrices, and two more a class; many rows are
+        divided into cells (``cell_size``). "auto": EP
         where its sweeps take some seconds at most (up to about 2,200 points of two classes, 460 of
         ten) and ``cache_size`` is enough, else billiard with label noise, else perceptron;
         ``inference_reason_`` says why.

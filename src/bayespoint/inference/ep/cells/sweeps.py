@@ -195,6 +195,7 @@ def fit_cells(
     else:
         precision, shift = work.around(landmarks)
         n_common = landmarks.projection.shape[1]
+    work.forget_unvisited()
     mean = np.empty((len(problem.targets), n_common))
     factor = np.empty((len(problem.targets), n_common, n_common))
     for machine in range(len(mean)):
@@ -226,6 +227,11 @@ class _Cells:
         self.coef, self.wrong, self.scores = *np.zeros((2, *shape)), np.zeros((2, *shape))
         self.change = np.full((shape[0], n_cells), np.inf)
         self.evidence, self.by_sites = (np.zeros((shape[0], n_cells)) for _ in range(2))
+
+    def forget_unvisited(self) -> None:
+        """Let cells that time did not allow for know what the prior knows."""
+        unvisited = np.isnan(self.tau)
+        self.tau[unvisited], self.wrong[unvisited] = 0.0, 0.5
 
     # ------------------------------------------------------------------------ cells alone
 
