@@ -57,9 +57,9 @@ def test_more_landmarks_and_larger_cells_come_closer_to_it():
 @pytest.mark.parametrize("n_landmarks", [0, 40])
 def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
     clf = fitted(decision="vote", n_landmarks=n_landmarks, n_trees=1)
-    told = clf.held_out_proba_[:30, 1]
-    refitted = np.empty(30)
-    for i in range(30):
+    told = clf.held_out_proba_[:12, 1]
+    refitted = np.empty(12)
+    for i in range(12):
         weight = np.ones(300)
         weight[i] = 0
         refitted[i] = fitted(
@@ -67,7 +67,7 @@ def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
         ).predict_proba(X[[i]])[0, 1]
     # Without the row cells are cut elsewhere, and other rows are landmarks.
     near = np.mean(np.abs(told - refitted))
-    assert near < 0.5 * np.mean(np.abs(clf.predict_proba(X[:30])[:, 1] - refitted)) + 0.02
+    assert near < 0.5 * np.mean(np.abs(clf.predict_proba(X[:12])[:, 1] - refitted)) + 0.02
 
 
 def test_labels_at_random_cannot_be_told():
@@ -81,8 +81,8 @@ def test_labels_at_random_cannot_be_told():
 def test_draws_have_the_probabilities_as_their_mean():
     for n_landmarks in (0, 40):
         clf = fitted(decision="vote", n_landmarks=n_landmarks, n_trees=1)
-        drawn = clf.sample_proba(NEW[:10], 150, random_state=0)
-        spread = drawn[:, :, 1].std(axis=0) / np.sqrt(150)
+        drawn = clf.sample_proba(NEW[:10], 80, random_state=0)
+        spread = drawn[:, :, 1].std(axis=0) / np.sqrt(80)
         away = np.abs(drawn[:, :, 1].mean(axis=0) - clf.predict_proba(NEW[:10])[:, 1])
         assert np.all(away < 5 * spread + 1e-3)
 
@@ -166,17 +166,17 @@ def test_label_noise_and_label_errors():
 def test_settings_are_chosen_on_whole_cells():
     """As good as the best of a grid, and landmarks where one rule spans the data."""
     auto = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_landmarks": "auto"}
-    X, y = make_moons(1500, noise=0.3, random_state=2)
-    clf = fitted(X, y, cell_size=250, **auto)
+    X, y = make_moons(600, noise=0.3, random_state=2)
+    clf = fitted(X, y, cell_size=150, **auto)
     grid = [
-        log_loss(fitted(X, y, cell_size=250, gamma=gamma, softness=softness))
+        log_loss(fitted(X, y, cell_size=150, gamma=gamma, softness=softness))
         for gamma in (0.5, 2.0, 8.0) for softness in (0.03, 0.3)
     ]  # fmt: skip
     assert log_loss(clf) < min(grid) + 0.01
     rng = np.random.default_rng(0)
-    X = (rng.random((1200, 30)) < 0.3).astype(float)
-    y = (X @ rng.standard_normal(30) + 0.5 * rng.standard_normal(1200) > 0).astype(int)
-    clf = fitted(X, y, cell_size=200, **auto)
+    X = (rng.random((600, 20)) < 0.3).astype(float)
+    y = (X @ rng.standard_normal(20) + 0.5 * rng.standard_normal(600) > 0).astype(int)
+    clf = fitted(X, y, cell_size=100, **auto)
     assert clf.settings_.cells.n_landmarks > 0
 
 

@@ -9,7 +9,7 @@ from bayespoint.inference.draws import Method, Plan
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import Link, fit_link
+from bayespoint.space.links import FittedLink, fit_links
 from bayespoint.space.merging import of_each_class
 
 # Folds that draws leave out in turn.
@@ -87,7 +87,7 @@ class LinkWork(NamedTuple):
     inputs: Inputs  # rows of the problem
 
 
-def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> Link:
+def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> FittedLink:
     """Link that suits outputs at points left out: those given, or of machines of their own.
 
     Parameters
@@ -114,11 +114,11 @@ def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> L
     return _fitted(outputs, label[known], problem.weight[known], plan.entropy)
 
 
-def _fitted(outputs: Array, label: Array, weight: Array, entropy: int) -> Link:
+def _fitted(outputs: Array, label: Array, weight: Array, entropy: int) -> FittedLink:
     if len(label) > MOST_FITTED:
         chosen = link_points(label, entropy, MOST_FITTED)
         outputs, label, weight = outputs[chosen], label[chosen], weight[chosen]
-    return fit_link(outputs, label, weight)
+    return fit_links(outputs, label, weight)
 
 
 def _limit_time(work: LinkWork, max_time: float | None) -> None:

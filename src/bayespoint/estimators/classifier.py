@@ -23,6 +23,7 @@ from bayespoint.estimators.making import (
     label_probabilities,
     left_out_of,
     predictor_of,
+    votes_link,
 )
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
 from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, VotePredictor
@@ -358,13 +359,17 @@ class BayesPointClassifier(KernelClassifier):
                 inferred, problem, data, settings, most_points=place.most_label_points,
                 whitener=predictor.whitener if isinstance(predictor, VotePredictor) else None,
             )  # fmt: skip
+            links = None
             if isinstance(predictor, BayesPointPredictor):
                 draws = draws_of(inferred)
                 plan = replace(plan, n_draws=draws.n_draws)
                 work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
-                left_out = left_out_of(inferred, data)
-                predictor = replace(predictor, link=link_of(work, left_out, max_time))
-            held_out = held_out_proba(inferred, problem, data, predictor)
+                links = link_of(work, left_out_of(inferred, data), max_time)
+            elif settings.decision == "calibrated" and not isinstance(inferred, Draws):
+                links = votes_link(inferred, data, predictor.noise)
+            if links is not None:
+                predictor = replace(predictor, link=links.link)  # type: ignore[call-arg]
+            held_out = held_out_proba(inferred, problem, data, predictor, links)
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)

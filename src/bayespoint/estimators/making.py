@@ -28,7 +28,7 @@ from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import VOTES_USUAL, Link, fit_link, links_without, vote_outputs
+from bayespoint.space.links import VOTES_USUAL, FittedLink, Link, fit_links, vote_outputs
 from bayespoint.space.merging import contested
 
 # What inference returns.
@@ -52,7 +52,7 @@ def predictor_of(
     inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings,
     kernel: Kernel,
 ) -> Predictor:  # fmt: skip
-    """Return what decides as the settings say; the link of a Bayes point is still open."""
+    """Return what decides as the settings say; its link is still open."""
     draws = draws_of(inferred)
     used = np.flatnonzero(np.any(draws.used, axis=0))
     if settings.votes:
@@ -65,7 +65,11 @@ def predictor_of(
     )  # fmt: skip
     noise = float(np.average(settings.class_noise, weights=data.class_share))
     if isinstance(inferred, Cells):
-        return _cells_predictor(inferred, support, used, data, settings, noise)
+        none = np.empty((len(problem.targets), 0))
+        return CellsPredictor(
+            support, none, None, used, data.log_weight, settings.softness, noise, inferred.model,
+            data.inputs.X,
+        )  # fmt: skip
     common = (
         support, draws.bayes_points[:, used], draws.coef, used, data.log_weight,
         settings.softness, noise,
@@ -77,34 +81,20 @@ def predictor_of(
     whitener = factor_of(inferred, problem).whitener()
     if not isinstance(inferred, Gaussian):
         return VotePredictor(*common, whitener)
-    link = None
-    if settings.decision == "calibrated":
-        link = fit_link(
-            vote_outputs(_scores_left_out(inferred, data)[0]), data.distinct.label,
-            data.distinct.weight, noise=noise, usual=VOTES_USUAL,
-        )  # fmt: skip
-    return GaussianPredictor(*common, whitener, *_closed_form(inferred), link)
+    return GaussianPredictor(*common, whitener, *_closed_form(inferred))
 
 
-def _cells_predictor(
-    inferred: Cells, support: SupportPoints, used: Array, data: TrainingData, settings: Settings,
-    noise: float,
-) -> CellsPredictor:  # fmt: skip
-    link = None
-    if settings.decision == "calibrated":
-        label, weight, z = data.distinct.label, data.distinct.weight, inferred.scores[0]
-        chosen = np.arange(len(label))
-        if len(label) > MOST_FITTED:
-            chosen = link_points(label, 0, MOST_FITTED)
-        link = fit_link(
-            vote_outputs(z[:, chosen]), label[chosen], weight[chosen], noise=noise,
-            usual=VOTES_USUAL,
-        )  # fmt: skip
-    none = np.empty((len(inferred.scores[0]), 0))
-    return CellsPredictor(
-        support, none, None, used, data.log_weight, settings.softness, noise, inferred.model,
-        data.inputs.X, link,
-    )  # fmt: skip
+def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> FittedLink:
+    """Link of the votes of posteriors in closed form, fitted to labels left out."""
+    z, label, weight = (
+        _scores_left_out(inferred, data)[0],
+        data.distinct.label,
+        data.distinct.weight,
+    )
+    if len(label) > MOST_FITTED:
+        chosen = link_points(label, 0, MOST_FITTED)
+        z, label, weight = z[:, chosen], label[chosen], weight[chosen]
+    return fit_links(vote_outputs(z), label, weight, noise=noise, usual=VOTES_USUAL)
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
@@ -151,9 +141,15 @@ class HeldOut(NamedTuple):
     again: Array
 
 
+def _unseen(links: FittedLink | None) -> list[tuple[Array, Link]]:
+    """Rows, and the link that has not seen them."""
+    return [] if links is None else [(links.fold == k, one) for k, one in enumerate(links.without)]
+
+
 def held_out_proba(
-    inferred: Inferred, problem: Problem, data: TrainingData, predictor: Predictor
-) -> HeldOut | None:
+    inferred: Inferred, problem: Problem, data: TrainingData, predictor: Predictor,
+    links: FittedLink | None,
+) -> HeldOut | None:  # fmt: skip
     """Probabilities of the classes of each row of X without it; None where they would take a fit.
 
     Where rows are equal, one of them is left out.
@@ -161,24 +157,16 @@ def held_out_proba(
     member, again = data.distinct.member, data.distinct.member < 0
     left_out = left_out_of(inferred, data)
     if isinstance(predictor, GaussianPredictor | CellsPredictor):
-        for_link, z = _scores_left_out(inferred, data)
+        z = _scores_left_out(inferred, data)[1]
         proba = predictor.proba_of_scores(z)
-        if predictor.link is not None:
-            fold, links = links_without(
-                vote_outputs(for_link), data.distinct.label, data.distinct.weight,
-                noise=predictor.noise, usual=VOTES_USUAL,
-            )  # fmt: skip
-            for k, link in enumerate(links):
-                rows = fold == k
-                proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])
+        for rows, link in _unseen(links):
+            proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])
     elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
         known, cosines = cosines_known(problem, left_out)
         if len(known) < len(problem.row):
             return None
         proba = predictor.proba_of_cosines(cosines)
-        fold, links = links_without(cosines, data.distinct.label, data.distinct.weight)
-        for k, link in enumerate(links):
-            rows = fold == k
+        for rows, link in _unseen(links):
             proba[rows] = replace(predictor, link=link).proba_of_cosines(cosines[rows])
         copies = np.bincount(member[member >= 0], minlength=len(proba))
         again = again | (copies[member] > 1)

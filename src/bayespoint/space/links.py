@@ -7,7 +7,7 @@ one-against-the-rest machines confuse correct each other.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -120,6 +120,17 @@ def fit_steepness(
     return float(np.exp(best.x)), -float(best.fun) / loss.scale
 
 
+class FittedLink(NamedTuple):
+    """A link, and others that have not seen some rows.
+
+    What a matrix says of few rows of its own is too good.
+    """
+
+    link: Link
+    fold: Array  # (n,), number of the link that has not seen each row
+    without: list[Link]  # none for many rows, or two classes: then a link learns little of each
+
+
 def fit_link(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
     usual: tuple[float, float] | None = None,
@@ -147,26 +158,16 @@ def fit_link(
     -------
     Link
     """
-    pull, *_ = _pulled(outputs, label, weight, noise, usual)
-    return _fit(outputs, label, weight, noise, usual, pull)
+    return _fit(outputs, label, weight, noise, usual, PULL)
 
 
-def links_without(
+def fit_links(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
     usual: tuple[float, float] | None = None,
-) -> tuple[Array, list[Link]]:  # fmt: skip
-    """Links that have not seen some rows: what a matrix says of few rows of its own is too good.
-
-    Parameters as for `fit_link`.
-
-    Returns
-    -------
-    fold : ndarray of shape (n,)
-        Number of the link that has not seen each row.
-    links : list of Link
-        None for many rows, or two classes: then the link learns little of each.
-    """
-    return _pulled(outputs, label, weight, noise, usual)[1:]
+) -> FittedLink:  # fmt: skip
+    """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for."""
+    pull, fold, without = _pulled(outputs, label, weight, noise, usual)
+    return FittedLink(_fit(outputs, label, weight, noise, usual, pull), fold, without)
 
 
 def _pulled(
@@ -178,27 +179,31 @@ def _pulled(
         return PULL, fold, []
     own = outputs[np.arange(len(label)), label]  # whatever the order of the rows
     fold[np.lexsort((own, label))] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
+    begin = LinkLoss(outputs, label, weight, noise, usual).steepness().x
     data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0))
     best, least = (PULL, fold, list[Link]()), None
     for pull in PULLS:
         links, scores = [], np.empty_like(outputs)
         for k in range(int(fold.max()) + 1):
             rest = fold != k
-            link = _fit(outputs[rest], label[rest], weight[rest], noise, usual, pull)
+            link = _fit(outputs[rest], label[rest], weight[rest], noise, usual, pull, begin)
             scores[~rest] = link.scores(outputs[~rest])
             links.append(link)
         losses = data.losses(log_softmax(scores, axis=1))
         # A stronger pull must be better by a standard error.
-        if least is None or np.sum(gain := least - losses) > np.std(gain) * np.sqrt(len(gain)):
-            best, least = (pull, fold, links), losses
+        if least is not None and np.sum(gain := least - losses) <= np.std(gain) * len(gain) ** 0.5:
+            break
+        best, least = (pull, fold, links), losses
     return best
 
 
 def _fit(
-    outputs: Array, label: Array, weight: Array, noise: float, usual: Any, pull: float
-) -> Link:
+    outputs: Array, label: Array, weight: Array, noise: float, usual: Any, pull: float,
+    log_steepness: float | None = None,
+) -> Link:  # fmt: skip
+    """Fit a link; ``log_steepness``: where to begin, if not at the best temperature."""
     loss = LinkLoss(outputs, label, weight, noise, usual, pull)
-    start = loss.start(loss.steepness().x)
+    start = loss.start(loss.steepness().x if log_steepness is None else log_steepness)
     free = loss.free_of(np.bincount(label, minlength=loss.n_classes) >= LEAST_ROWS)
     if not np.any(free[1:]):
         return loss.link(start)
