@@ -21,14 +21,14 @@ from bayespoint.inference.perceptron.method import Perceptrons
 @pytest.fixture
 def links(monkeypatch):
     """What links were fitted to: outputs and labels."""
-    seen, true = [], calibration.fit_link
+    seen, true = [], calibration.fit_links
 
     def fit_link(outputs, label, weight):
         seen.append((outputs, label))
         assert len(outputs) == len(label) == len(weight)
         return true(outputs, label, weight)
 
-    monkeypatch.setattr(calibration, "fit_link", fit_link)
+    monkeypatch.setattr(calibration, "fit_links", fit_link)
     return seen
 
 
