@@ -208,6 +208,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             "label_noise": self.label_noise_, "inference": self.inference_,
             "decision": self.decision_,
         }  # fmt: skip
+        if self.settings_.cells is not None:
+            chosen |= self.settings_.cells._asdict()
         other = clone(self)
         return other.set_params(**{k: v for k, v in chosen.items() if k in other.get_params()})
 

@@ -11,7 +11,7 @@ from bayespoint._support.types import Array
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
-from bayespoint.inference.ep.cells.sweeps import Sweeping, choose_landmarks, fit_cells
+from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells, landmarks_at
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
@@ -50,7 +50,7 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
     Returns
     -------
     CellSettings or None
-        -1 landmarks where held-out labels are to choose.
+        -1 landmarks, and trees, where held-out labels are to choose.
     """
     n_points, size = data.inputs.shape[0], parameters.cell_size
     if isinstance(size, str):
@@ -61,13 +61,18 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         size = CELL_SIZE
     elif size >= n_points:
         return None
-    n_landmarks = parameters.n_landmarks
-    if isinstance(n_landmarks, str):
-        n_landmarks = -1
-    n_trees = parameters.n_trees
-    if isinstance(n_trees, str):
-        n_trees = TREES_WITH_LANDMARKS if n_landmarks > 0 else TREES
-    return CellSettings(int(size), int(n_landmarks), int(n_trees))
+    n_landmarks, n_trees = (
+        -1 if isinstance(value, str) else int(value)
+        for value in (parameters.n_landmarks, parameters.n_trees)
+    )
+    return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
+
+
+def _with_trees(cells: CellSettings) -> CellSettings:
+    """Set the number of trees, once that of landmarks is known."""
+    if cells.n_trees > 0 or cells.n_landmarks < 0:
+        return cells
+    return cells._replace(n_trees=TREES_WITH_LANDMARKS if cells.n_landmarks else TREES)
 
 
 class CellTrials:
@@ -96,7 +101,6 @@ class CellTrials:
         self._alone = ~contested(data.distinct)
         self._rows, self._begin = _some_cells(cells, data, entropy)
         self._found: dict[Any, float] = {}
-        self._sites: tuple[Array, Array] | None = None
 
     def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
         """Return settings, with the number of landmarks, that suit labels left out best."""
@@ -107,13 +111,9 @@ class CellTrials:
         for bias in biases:
             if bias != settings.bias and not self._late():
                 settings = self._better(settings, replace(settings, bias=bias), n_landmarks)
-        cells = self._cells
-        if cells.n_landmarks < 0:
+        if self._cells.n_landmarks < 0:
             settings, n_landmarks = self._with_landmarks(settings, names)
-            cells = cells._replace(n_landmarks=n_landmarks)
-            if n_landmarks and cells.n_trees == TREES:
-                cells = cells._replace(n_trees=TREES_WITH_LANDMARKS)
-        return replace(settings, cells=cells)
+        return replace(settings, cells=_with_trees(self._cells._replace(n_landmarks=n_landmarks)))
 
     def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
@@ -143,8 +143,6 @@ class CellTrials:
                 if self._late() or self._better(settings, other, n_landmarks) is settings:
                     break
                 settings = other
-            else:
-                continue
         return settings
 
     def _better(self, settings: Any, other: Any, n_landmarks: int) -> Any:
@@ -164,7 +162,9 @@ class CellTrials:
         part = cell_problem(
             problem, kernel, inputs.X, self._alone[self._rows], self._data.own_copies[self._rows]
         )
-        landmarks = choose_landmarks(part, n_landmarks) if n_landmarks else None
+        landmarks = None
+        if n_landmarks:  # those of the fit itself
+            landmarks = landmarks_at(kernel, self._data.inputs.X[:n_landmarks])
         order = np.arange(len(self._rows))
         how = Sweeping(threads=self._threads)
         fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)

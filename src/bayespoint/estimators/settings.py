@@ -126,8 +126,9 @@ def _cells(
     parameters: Parameters, data: TrainingData, settings: Settings, place: Any
 ) -> CellSettings | None:
     """Cells of EP, or None."""
-    needed = _needed(data, settings)
-    cells = cells_wanted(parameters, data, 0.0 if place.own_memory else needed)
+    if place.own_memory and isinstance(parameters.cell_size, str):
+        return None  # a GPU does without
+    cells = cells_wanted(parameters, data, _needed(data, settings, place))
     if cells is None:
         return None
     if parameters.precomputed:
@@ -146,19 +147,24 @@ def _cells(
             f"({data.inputs.shape[0]} distinct rows, cells of {cells.cell_size}). Use "
             f"decision='calibrated' or 'vote', or a larger cell_size."
         )
-    if by_evidence(parameters.label_noise):
-        raise ValueError(
-            "label_noise='evidence' is not there for EP by cells; give a rate, or a larger "
-            "cell_size."
-        )
+    for name in CHOSEN_SETTINGS:
+        if by_evidence(getattr(parameters, name)):
+            raise ValueError(
+                f"{name}='evidence' is not there for EP by cells ({data.inputs.shape[0]} distinct "
+                f"rows, cells of {cells.cell_size}); give a number, leave the default, or a larger "
+                f"cell_size."
+            )
     return cells
 
 
-def _needed(data: TrainingData, settings: Settings) -> float:
+def _needed(data: TrainingData, settings: Settings, place: Any) -> float:
     """Memory of matrices over all points, in MB."""
     n_points, method = data.inputs.shape[0], METHODS[settings.inference]
     n_voting = data.n_machines if settings.votes else 0
     needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
+    if place.own_memory and not method.matrices_on_host:
+        needed = 0.0
+    # K, its factor, and what the inverse is solved from
     return max(needed, 4 * 8 * n_points**2 / 1e6) if settings.votes else needed
 
 
@@ -182,15 +188,10 @@ def _check_memory(
 ) -> None:
     if settings.cells is not None:
         return
-    n_points, method = data.inputs.shape[0], METHODS[settings.inference]
-    n_voting = data.n_machines if settings.votes else 0
-    needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
-    if place.own_memory and not method.matrices_on_host:
-        needed = 0.0
+    n_points, needed = data.inputs.shape[0], _needed(data, settings, place)
     what = f"inference={settings.inference!r} ({settings.inference_reason})"
     remedy = "inference='perceptron' with label_noise=0"
-    if settings.votes:  # K, its factor, and what the inverse is solved from
-        needed = max(needed, 4 * 8 * n_points**2 / 1e6)
+    if settings.votes:
         what = f"decision={settings.decision!r} with {what}"
         remedy = f"decision='bayes_point', or {remedy}"
     if needed > parameters.cache_size:
@@ -228,7 +229,7 @@ def settle(
     biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
     if settings.cells is not None:
         return _settle_cells(
-            parameters, data, settings, by_evidence_ + by_held_out_, biases, entropy, threads, late
+            parameters, data, settings, by_held_out_, biases, entropy, threads, late
         )
     chosen = evidence_points(data.distinct.label, entropy)
     if by_evidence_:

@@ -15,8 +15,8 @@ from bayespoint.inference.ep.cells.sweeps import (
     CellProblem,
     Sweeping,
     TreeFit,
-    choose_landmarks,
     fit_tree,
+    landmarks_at,
 )
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.problem import Problem
@@ -81,7 +81,9 @@ def infer_cells(
 ) -> Cells:
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
     start: Any = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
-    landmarks = choose_landmarks(problem, settings.n_landmarks) if settings.n_landmarks else None
+    landmarks = None
+    if settings.n_landmarks:  # the first rows: their order, by hashes, is as good as random
+        landmarks = landmarks_at(problem.kernel, problem.X[: settings.n_landmarks])
     trees: list[TreeFit] = []
     n_trees = settings.n_trees
     for number in range(n_trees):

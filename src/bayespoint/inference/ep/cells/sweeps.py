@@ -95,10 +95,10 @@ class Landmarks(NamedTuple):
         return kernel(_double(X), self.X) @ self.projection
 
 
-def choose_landmarks(problem: CellProblem, n_landmarks: int) -> Landmarks:
-    """Take the first rows, whose hashes are as good as random."""
-    Z = _double(problem.X[:n_landmarks])
-    values, vectors = np.linalg.eigh(problem.kernel(Z))
+def landmarks_at(kernel: Kernel, X: Matrix) -> Landmarks:
+    """Return the features of these landmarks."""
+    Z = _double(X)
+    values, vectors = np.linalg.eigh(kernel(Z))
     kept = values > LEAST_EIGENVALUE * values[-1]
     return Landmarks(Z, vectors[:, kept] / np.sqrt(values[kept]))
 
