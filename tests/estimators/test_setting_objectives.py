@@ -20,7 +20,8 @@ from bayespoint.estimators.selection import (
     choose_held_out,
 )
 from bayespoint.inference import expectation_propagation
-from bayespoint.inference.ep.sites import Likelihood, held_out_scores, propagate
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import held_out_scores, propagate
 from bayespoint.space.kernels import Kernel
 
 # Sites are followed to here where numbers are compared, and two ways to them agree to this.

@@ -10,7 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace
 from bayespoint.inference import expectation_propagation
-from bayespoint.inference.ep.sites import Likelihood, Sites
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import Sites
 from bayespoint.space.decisions import label_odds
 from helpers.version_spaces import labels, skewed, with_both_labels
 

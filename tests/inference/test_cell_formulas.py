@@ -11,7 +11,8 @@ from bayespoint.inference.ep.cells.cell import (
     own_part,
     propagate_cell,
 )
-from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import Sites, propagate
 
 M = 40
 CELLS = [np.arange(0, 15), np.arange(15, M)]

@@ -28,7 +28,8 @@ from scipy.stats import norm
 
 from bayespoint import VersionSpace
 from bayespoint.inference import expectation_propagation
-from bayespoint.inference.ep.sites import Likelihood, propagate
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import propagate
 from bayespoint.space.decisions import label_odds
 
 # Two ways from the same sites to the same numbers: rounding.

@@ -239,7 +239,9 @@ def _checked_classifier(last: Any) -> Any:
             f"fitted to {len(last.classes_)}."
         )
     if last.predictor_.committee is None:
-        raise ValueError("estimator holds no draws; give the one that it was made from.")
+        raise ValueError(
+            "estimator holds no draws: give the one that it was made from, or fit EP in one cell."
+        )
     return last
 
 

@@ -16,9 +16,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import (
     FixedPoint,
-    Likelihood,
     evidence_slopes,
     held_out_scores,
     propagate,

@@ -9,8 +9,9 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.inference.draws import Draws, Gaussian, Method, Plan
 from bayespoint.inference.engines import engines_of
+from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
-from bayespoint.inference.ep.sites import Likelihood, Sites, propagate
+from bayespoint.inference.ep.sites import Sites, propagate
 from bayespoint.inference.perceptron.runs import conflict_check
 from bayespoint.inference.problem import Problem
 

@@ -9,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import check_positive_integer, check_seed, entropy_of, warn
 from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import (
     FixedPoint,
-    Likelihood,
     evidence_slopes,
     held_out_moments,
     held_out_scores,

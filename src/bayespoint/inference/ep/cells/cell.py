@@ -17,7 +17,8 @@ from scipy.linalg.blas import dtrsm, strsm
 from scipy.linalg.lapack import dpotrf, dtrtri, spotrf, strtri
 
 from bayespoint._support.types import Array
-from bayespoint.inference.ep.sites import Likelihood, Sites, next_sites
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import Sites, next_sites
 
 # Sites with tau times the variance below this have their variance from another formula: the usual
 # one loses digits in single precision.

@@ -18,7 +18,8 @@ from bayespoint.inference.ep.cells.cell import (
     propagate_cell,
 )
 from bayespoint.inference.ep.cells.tree import Tree
-from bayespoint.inference.ep.sites import Likelihood, Sites
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.sites import Sites
 from bayespoint.space.kernels import Kernel
 
 # Cells that are swept at a time with landmarks, from the same state: a fixed number, so that
