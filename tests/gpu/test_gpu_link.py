@@ -23,12 +23,12 @@ def links(monkeypatch):
     """What links were fitted to: outputs and labels."""
     seen, true = [], calibration.fit_links
 
-    def fit_link(outputs, label, weight):
+    def fit_links(outputs, label, weight, arrays):
         seen.append((outputs, label))
         assert len(outputs) == len(label) == len(weight)
-        return true(outputs, label, weight)
+        return true(outputs, label, weight, arrays=arrays)
 
-    monkeypatch.setattr(calibration, "fit_links", fit_link)
+    monkeypatch.setattr(calibration, "fit_links", fit_links)
     return seen
 
 

@@ -107,19 +107,49 @@ def test_the_plain_link_of_votes_gives_the_votes(n_classes):
 @pytest.mark.parametrize("usual", [None, links.VOTES_USUAL], ids=["unknown", "usual"])
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_gradient_is_that_of_finite_differences(n_classes, noise, usual):
+def test_derivatives_are_those_of_finite_differences(n_classes, noise, usual):
     rng = np.random.default_rng(3)
     outputs = make_outputs(n_classes)
     label, weight = rng.integers(n_classes, size=len(outputs)), rng.integers(1, 4, len(outputs))
     loss = links.LinkLoss(outputs, label, weight.astype(float), noise, usual)
+    free = np.flatnonzero(loss.free_of(np.ones(n_classes, bool)))
     point = loss.start(0.3)
-    free = np.arange(1, len(point)) if n_classes > 2 else np.array([len(point) - 1])
-    point[free] += 0.3 * rng.normal(size=len(free))
-    gradient = loss(point)[1]
+    point[free[1:]] += 0.3 * rng.normal(size=len(free) - 1)
     numeric = approx_fprime(point, lambda p: loss(p)[0], 1e-6)
-    free = np.append(0, free)  # of two classes W/steepness stays at 1
-    assert_allclose(gradient[free], numeric[free], atol=1e-5)
-    assert n_classes > 2 or gradient[1] == 0
+    assert_allclose(loss(point)[1][free], numeric[free], atol=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_information_is_the_curvature_expected(n_classes, noise):
+    """Where each row has all labels, as often as the matrix says."""
+    rng = np.random.default_rng(5)
+    n = 1 if n_classes == 2 else n_classes
+    features = np.vstack([rng.normal(size=(n, 7)), np.ones(7)])
+    matrix = rng.normal(size=(n, n + 1))
+    scores = matrix @ features
+    p = softmax(np.vstack([np.zeros((n_classes - n, 7)), scores]), axis=0)
+    wrong = noise / (n_classes - 1)
+    target = wrong + (1 - noise - wrong) * p
+    told = links.Likelihood(features, target, noise, links.ON_HOST)
+    numeric = np.array([
+        (told(matrix + 1e-5 * step)[1] - told(matrix - 1e-5 * step)[1]).ravel() / 2e-5
+        for step in np.eye(matrix.size).reshape(-1, *matrix.shape)
+    ])  # fmt: skip
+    assert_allclose(told.information(matrix), numeric, atol=1e-8)
+    assert_allclose(told(matrix)[1], 0, atol=1e-12)
+
+
+def test_many_rows_and_classes_take_the_same_minimum(monkeypatch):
+    outputs = 2 * make_outputs(3)
+    label = draw_labels(np.random.default_rng(6), outputs, some_link(3))
+    link = fit_link(outputs, label, ones(label))
+    monkeypatch.setattr(links, "BLOCK", 7)
+    assert_allclose(fit_link(outputs, label, ones(label)).weights, link.weights, rtol=1e-9)
+    monkeypatch.setattr(links, "MOST_CURVED", 2)
+    other = fit_link(outputs, label, ones(label))
+    assert_allclose(other.weights, link.weights, rtol=1e-3, atol=1e-3)
+    assert_allclose(other.offset, link.offset, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

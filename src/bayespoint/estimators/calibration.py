@@ -6,6 +6,7 @@ import numpy as np
 
 from bayespoint._support.types import Array
 from bayespoint.inference.draws import Method, Plan
+from bayespoint.inference.engines import engines_of
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
@@ -102,7 +103,7 @@ def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> F
     if left_out is not None:
         known, outputs = cosines_known(problem, left_out)
         if len(np.unique(label[known])) == len(np.unique(label)):
-            return _fitted(outputs, label[known], problem.weight[known], work.plan.entropy)
+            return _fitted(outputs, label, known, problem, work.plan.entropy)
     _limit_time(work, max_time)
     method, problem, label, plan, kernel, inputs = work
     if len(label) > LINK_POINTS:
@@ -111,14 +112,18 @@ def link_of(work: LinkWork, left_out: Array | None, max_time: float | None) -> F
         rows = inputs.take(chosen).rows(kernel, problem.rows.cache_bytes, plan.threads)
         label, problem = label[chosen], problem.over(rows, chosen)
     known, outputs = out_of_fold(method, problem, label, plan)
-    return _fitted(outputs, label[known], problem.weight[known], plan.entropy)
+    return _fitted(outputs, label, known, problem, plan.entropy)
 
 
-def _fitted(outputs: Array, label: Array, weight: Array, entropy: int) -> FittedLink:
-    if len(label) > MOST_FITTED:
-        chosen = link_points(label, entropy, MOST_FITTED)
-        outputs, label, weight = outputs[chosen], label[chosen], weight[chosen]
-    return fit_links(outputs, label, weight)
+def _fitted(
+    outputs: Array, label: Array, known: Array, problem: Problem, entropy: int
+) -> FittedLink:
+    """Fit the link to outputs of known points of a problem, or to enough of them."""
+    if len(known) > MOST_FITTED:
+        chosen = link_points(label[known], entropy, MOST_FITTED)
+        outputs, known = outputs[chosen], known[chosen]
+    arrays = engines_of(problem.rows).arrays(problem.rows)
+    return fit_links(outputs, label[known], problem.weight[known], arrays=arrays)
 
 
 def _limit_time(work: LinkWork, max_time: float | None) -> None:

@@ -13,6 +13,7 @@ from bayespoint._support.devices import check_device, explaining_memory, torch_d
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
 from bayespoint.space.host import Host
+from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
 
@@ -30,6 +31,7 @@ class Engines(NamedTuple):
     n_chains: Callable[[int], int]  # balls of each of so many machines
     records_path: bool  # whether balls can record where they have been
     site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
+    arrays: Callable[[Rows], Arrays]  # what links are fitted with
 
 
 HOST = Engines(
@@ -40,6 +42,7 @@ HOST = Engines(
     n_chains=lambda _: CHAINS,
     records_path=True,
     site_blocks=lambda _rows, _n_machines: Block.make,
+    arrays=lambda _rows: ON_HOST,
 )
 
 
@@ -60,6 +63,7 @@ def _on_gpu() -> Engines:
         n_chains=engines.n_chains,
         records_path=False,
         site_blocks=engines.site_blocks,
+        arrays=engines.arrays,
     )
 
 

@@ -6,12 +6,14 @@ seen. One positive number times the identity is a temperature; the full matrix l
 one-against-the-rest machines confuse correct each other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_ndtr, log_softmax, softmax
+from scipy.special import expit, log_ndtr, softmax
 
 from bayespoint._support.types import Array
 from bayespoint.space.decisions import agreeing, probability_from_odds
@@ -39,6 +41,25 @@ LEAST_ROWS = 2
 
 # Steps of the fit; each is a few products of the outputs with W.
 MAX_STEPS = 200
+
+
+# Most classes whose matrix is found by second derivatives, and outputs whose squares are numbers;
+# points that are summed over at a time; gradient of a row's log-likelihood that is flat enough.
+MOST_CURVED = 20
+LARGEST = 1e100
+BLOCK = 5_000
+STEEPEST = 1e-6
+
+
+class Arrays(NamedTuple):
+    """A library of arrays, and the way there and back."""
+
+    xp: Any
+    put: Callable[[Array], Any]
+    get: Callable[[Any], Array]
+
+
+ON_HOST = Arrays(np, np.asarray, np.asarray)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,11 +184,12 @@ def fit_link(
 
 def fit_links(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
-    usual: tuple[float, float] | None = None,
+    usual: tuple[float, float] | None = None, arrays: Arrays = ON_HOST,
 ) -> FittedLink:  # fmt: skip
     """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for."""
     pull, fold, without = _pulled(outputs, label, weight, noise, usual)
-    return FittedLink(_fit(outputs, label, weight, noise, usual, pull), fold, without)
+    link = _fit(outputs, label, weight, noise, usual, pull, arrays=arrays)
+    return FittedLink(link, fold, without)
 
 
 def _pulled(
@@ -180,16 +202,15 @@ def _pulled(
     own = outputs[np.arange(len(label)), label]  # whatever the order of the rows
     fold[np.lexsort((own, label))] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
     begin = LinkLoss(outputs, label, weight, noise, usual).steepness().x
-    data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0))
+    data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0)).likelihood
     best, least = (PULL, fold, list[Link]()), None
     for pull in PULLS:
-        links, scores = [], np.empty_like(outputs)
+        links, losses = [], np.empty(len(label))
         for k in range(int(fold.max()) + 1):
             rest = fold != k
             link = _fit(outputs[rest], label[rest], weight[rest], noise, usual, pull, begin)
-            scores[~rest] = link.scores(outputs[~rest])
+            losses[~rest] = data.of_points(np.column_stack([link.weights, link.offset]))[~rest]
             links.append(link)
-        losses = data.losses(log_softmax(scores, axis=1))
         # A stronger pull must be better by a standard error.
         if least is not None and np.sum(gain := least - losses) <= np.std(gain) * len(gain) ** 0.5:
             break
@@ -199,45 +220,55 @@ def _pulled(
 
 def _fit(
     outputs: Array, label: Array, weight: Array, noise: float, usual: Any, pull: float,
-    log_steepness: float | None = None,
+    log_steepness: float | None = None, arrays: Arrays = ON_HOST,
 ) -> Link:  # fmt: skip
     """Fit a link; ``log_steepness``: where to begin, if not at the best temperature."""
-    loss = LinkLoss(outputs, label, weight, noise, usual, pull)
+    loss = LinkLoss(outputs, label, weight, noise, usual, pull, arrays)
     start = loss.start(loss.steepness().x if log_steepness is None else log_steepness)
     free = loss.free_of(np.bincount(label, minlength=loss.n_classes) >= LEAST_ROWS)
     if not np.any(free[1:]):
         return loss.link(start)
-    best = minimize(
-        loss, start, jac=True, method="L-BFGS-B",
-        bounds=[(None, None) if move else (at, at) for move, at in zip(free, start, strict=True)],
-        options={"maxiter": MAX_STEPS},
-    )  # fmt: skip
-    return loss.link(best.x)
+
+    def whole(moved: Array) -> Array:
+        point = start.copy()
+        point[free] = moved
+        return point
+
+    def value(moved: Array) -> tuple[float, Array]:
+        loss_there, gradient = loss(whole(moved))
+        return loss_there, gradient[free]
+
+    method: dict[str, Any] = {"method": "L-BFGS-B"}
+    if loss.n <= MOST_CURVED and np.max(np.abs(outputs)) < LARGEST:
+        method = {
+            "method": "trust-exact",
+            "hess": lambda moved: loss.curvature(whole(moved))[np.ix_(free, free)],
+        }
+    options = {"maxiter": MAX_STEPS, "gtol": STEEPEST}
+    best = minimize(value, start[free], jac=True, options=options, **method)
+    return loss.link(whole(best.x))
 
 
 class LinkLoss:
-    """Minus the penalised log-likelihood of labels, and its gradient.
+    """Minus the penalised log-likelihood of labels, its gradient and its curvature.
 
     A point is (log steepness, W / steepness, b), flat.
     """
 
     def __init__(
         self, outputs: Array, label: Array, weight: Array, noise: float,
-        usual: tuple[float, float] | None, pull: float = PULL,
+        usual: tuple[float, float] | None, pull: float = PULL, arrays: Arrays = ON_HOST,
     ) -> None:  # fmt: skip
-        self.pull = pull
+        self.pull, self.usual = pull, usual
         self.binary = outputs.ndim == 1
-        self.outputs = outputs[:, None] if self.binary else outputs
-        self.n = self.outputs.shape[1]
+        self.n = 1 if self.binary else outputs.shape[1]
         self.n_classes = 2 if self.binary else self.n
         total = np.bincount(label, weights=weight, minlength=self.n_classes)
         right = np.ones(len(label)) if usual else ((total + 1) / (total + 2))[label]
-        self.target = np.repeat(
-            ((1 - right) / (self.n_classes - 1))[:, None], self.n_classes, axis=1
-        )
-        self.target[np.arange(len(label)), label] = right
-        self.target *= weight[:, None]
-        self.noise, self.usual = noise, usual
+        target = np.tile((1 - right) / (self.n_classes - 1), (self.n_classes, 1))
+        target[label, np.arange(len(label))] = right
+        features = np.vstack([outputs.T, np.ones(len(label))])
+        self.likelihood = Likelihood(features, weight * target, noise, arrays)
         self.scale = 1.0 / max(float(np.sum(weight)), 1.0)
 
     def steepness(self) -> Any:
@@ -258,9 +289,12 @@ class LinkLoss:
     def free_of(self, enough: Array) -> Array:
         """Which entries of a point may move: those of classes with enough rows.
 
-        Outputs without the only row of a class know nothing of it.
+        Outputs without the only row of a class know nothing of it. Of two classes W / steepness
+        stays at 1.
         """
-        if self.binary or enough.sum() < 2:
+        if self.binary:
+            return np.array([True, False, bool(enough.all())])
+        if enough.sum() < 2:
             enough = np.full(self.n, bool(enough.all()))
         return np.concatenate([[True], np.outer(enough, enough).ravel(), enough])
 
@@ -276,43 +310,108 @@ class LinkLoss:
     def __call__(self, point: Array) -> tuple[float, Array]:
         """Loss and gradient at a point, a row's share of them."""
         steepness, shape, offset = self._parts(point)
-        scores = steepness * (self.outputs @ shape.T) + offset
-        if self.binary:
-            scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-        log_p = log_softmax(scores, axis=1)
-        value, slope = self._data(log_p)
-        if self.binary:
-            slope = slope[:, 1:]
-        by_weights = slope.T @ self.outputs  # of W
+        value, slope = self.likelihood(np.column_stack([steepness * shape, offset]))
+        by_weights, by_offset = slope[:, :-1], slope[:, -1]
         away = shape - np.eye(self.n)
-        loss = value + self.pull * (np.sum(away**2) * (not self.binary) + offset @ offset)
-        by_shape = steepness * by_weights + 2 * self.pull * away * (not self.binary)
+        loss = value + self.pull * (np.sum(away**2) + offset @ offset)
         by_log = steepness * np.sum(by_weights * shape)
-        if self.binary:  # one number: the steepness
-            by_shape = np.zeros_like(by_shape)
         if self.usual is not None:
             mean, deviation = self.usual
             loss += 0.5 * ((point[0] - mean) / deviation) ** 2
             by_log += (point[0] - mean) / deviation**2
-        by_offset = slope.sum(axis=0) + 2 * self.pull * offset
+        by_shape = steepness * by_weights + 2 * self.pull * away
+        by_offset = by_offset + 2 * self.pull * offset
         gradient = np.concatenate([[by_log], by_shape.ravel(), by_offset])
         return float(self.scale * loss), self.scale * gradient
 
-    def losses(self, log_p: Array) -> Array:
-        """Minus the log-likelihood of each row."""
-        if self.noise:
-            wrong = self.noise / (self.n_classes - 1)
-            log_p = np.log(wrong + (1 - self.noise - wrong) * np.exp(log_p))
-        return -np.sum(self.target * log_p, axis=1)
+    def curvature(self, point: Array) -> Array:
+        """Second derivatives of the loss, those of the labels by their expectation: never < 0."""
+        n = self.n
+        steepness, shape, offset = self._parts(point)
+        information = self.likelihood.information(np.column_stack([steepness * shape, offset]))
+        entry = np.arange(n * (n + 1)).reshape(n, n + 1)
+        by_point = np.zeros((n * (n + 1), len(point)))  # derivatives of [W b]
+        by_point[entry[:, :-1].ravel(), 0] = steepness * shape.ravel()
+        by_point[entry[:, :-1].ravel(), np.arange(1, 1 + n * n)] = steepness
+        by_point[entry[:, -1], np.arange(1 + n * n, len(point))] = 1.0
+        curvature = by_point.T @ information @ by_point
+        prior = 0.0 if self.usual is None else self.usual[1] ** -2
+        curvature += np.diag(np.append(prior, np.full(len(point) - 1, 2 * self.pull)))
+        return self.scale * curvature
 
-    def _data(self, log_p: Array) -> tuple[float, Array]:
-        """Minus the log-likelihood, and its derivatives by the scores."""
-        p = np.exp(log_p)
-        if not self.noise:
-            total = self.target.sum(axis=1, keepdims=True)
-            return -float(np.sum(self.target * log_p)), total * p - self.target
-        wrong = self.noise / (self.n_classes - 1)
-        mixed = wrong + (1 - self.noise - wrong) * p
-        by_p = -(1 - self.noise - wrong) * self.target / mixed
-        slope = p * (by_p - np.sum(by_p * p, axis=1, keepdims=True))
-        return -float(np.sum(self.target * np.log(mixed))), slope
+
+class Likelihood:
+    """Minus the log-likelihood of labels as a function of the matrix [W b].
+
+    Parameters
+    ----------
+    features : ndarray of shape (n + 1, n_points)
+        Outputs, and ones.
+    target : ndarray of shape (n_classes, n_points)
+        How much of each point has each label.
+    noise : float
+        Share of labels that are wrong, and any of the other classes.
+    arrays : Arrays
+        Where to compute.
+    """
+
+    def __init__(self, features: Array, target: Array, noise: float, arrays: Arrays) -> None:
+        self.xp, self.arrays = arrays.xp, arrays
+        self.features, self.target = arrays.put(features), arrays.put(target)
+        self.total = arrays.put(target.sum(axis=0))
+        self.wrong = noise / (len(target) - 1)
+        self.right = 1 - noise - self.wrong  # of a label by the probability of its class
+
+    def __call__(self, matrix: Array) -> tuple[float, Array]:
+        """Value, and derivatives by the matrix."""
+        log_p = self._log_p(matrix, self.features)
+        p = self.xp.exp(log_p)
+        if not self.wrong:
+            slope = self.total * p - self.target
+        else:
+            mixed = self.wrong + self.right * p
+            log_p = self.xp.log(mixed)
+            by_p = -self.right * self.target / mixed
+            slope = p * (by_p - (by_p * p).sum(0))
+        value = -float((self.target * log_p).sum())
+        return value, self.arrays.get(slope[-len(matrix) :] @ self.features.T)
+
+    def of_points(self, matrix: Array) -> Array:
+        """Return the value of each point."""
+        log_p = self._log_p(matrix, self.features)
+        if self.wrong:
+            log_p = self.xp.log(self.wrong + self.right * self.xp.exp(log_p))
+        return self.arrays.get(-(self.target * log_p).sum(0))
+
+    def information(self, matrix: Array) -> Array:
+        """Fisher information of the matrix, row by row of it.
+
+        With noise a label is c with probability q_c = wrong + right p_c, whose derivatives by the
+        scores are right p_c (e_c - p): the information of the scores is the sum of
+        a_c (e_c - p)(e_c - p)', a_c = right^2 p_c^2 / q_c, which is diag(a) - r r' + v v' with
+        r = a / sqrt(sum a) and v = sqrt(sum a) p - r. Without noise v is 0.
+        """
+        n, (size, n_points) = len(matrix), self.features.shape
+        diagonal, rest = 0.0, 0.0
+        for first in range(0, n_points, BLOCK):
+            block = slice(first, first + BLOCK)
+            features = self.features[:, block]
+            p = self.xp.exp(self._log_p(matrix, features))
+            share = p if not self.wrong else (self.right * p) ** 2 / (self.wrong + self.right * p)
+            share = self.total[block] * share
+            root = (share.sum(0) + np.finfo(float).tiny) ** 0.5
+            outer = ((share / root)[-n:, None] * features).reshape(n * size, -1)
+            diagonal = diagonal + (share[-n:, None] * features) @ features.T
+            rest = rest - outer @ outer.T
+            if self.wrong:
+                outer = ((root * p - share / root)[-n:, None] * features).reshape(n * size, -1)
+                rest = rest + outer @ outer.T
+        return block_diag(*self.arrays.get(diagonal)) + self.arrays.get(rest)
+
+    def _log_p(self, matrix: Array, features: Any) -> Any:
+        """Logarithms of probabilities of the classes; a single row is the second class's."""
+        scores = self.arrays.put(matrix) @ features
+        if len(scores) < len(self.target):
+            scores = self.xp.concatenate([self.xp.zeros_like(scores), scores])
+        scores = scores - self.xp.amax(scores, 0)
+        return scores - self.xp.log(self.xp.exp(scores).sum(0))

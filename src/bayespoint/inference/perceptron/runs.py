@@ -105,9 +105,11 @@ def perceptron_draws(
     for start in range(0, len(numbers), per_wave):
         part = numbers[start : start + per_wave]
         wave = None  # its memory, before the next one takes some
-        orders = _orders(order_of_draw, part, n_points, engines.many_at_once)
-        phases = [orders] if folds is None else [_without_fold(orders, part, folds), orders]
-        wave = engines.wave(rows, targets, ridge, slack, phases[0])
+        # The cores of the host are idle only where runs go on elsewhere.
+        idle = engines.many_at_once and len(part) * n_points >= ORDER_WORK
+        orders = _each(order_of_draw, part, idle)
+        first = orders if folds is None else _without_fold(orders, part, folds, idle)
+        wave = engines.wave(rows, targets, ridge, slack, first)
         before: list[Any] = [None] * len(part)
         cut_short = folds is not None  # before the folds were seen
         run = partial(_run, wave, budget, threads or rows.threads, max_passes, check)
@@ -141,14 +143,12 @@ def perceptron_draws(
     budget.close()
 
 
-def _orders(
-    order_of_draw: Callable[[int], Array], numbers: range, n_points: int, idle: bool
-) -> list[Array]:
-    # The cores of the host are idle only where runs go on elsewhere.
-    if not idle or len(numbers) * n_points < ORDER_WORK:
-        return [order_of_draw(number) for number in numbers]
+def _each(make: Callable[[int], Array], numbers: range, idle: bool) -> list[Array]:
+    """What each number makes, by all cores if they are idle."""
+    if not idle:
+        return [make(number) for number in numbers]
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(order_of_draw, numbers))
+        return list(pool.map(make, numbers))
 
 
 def fold_of_draw(number: int, folds: Array) -> int:
@@ -156,14 +156,15 @@ def fold_of_draw(number: int, folds: Array) -> int:
     return number % (int(folds.max()) + 1)
 
 
-def _without_fold(orders: list[Array], numbers: range, folds: Array) -> list[Array]:
+def _without_fold(orders: list[Array], numbers: range, folds: Array, idle: bool) -> list[Array]:
     """Orders of all points but a fold, and of one point less where that fold is small."""
-    parts = [
-        order[folds[order] != fold_of_draw(number, folds)]
-        for number, order in zip(numbers, orders, strict=True)
-    ]
     length = len(orders[0]) - int(np.bincount(folds).max())
-    return [part[:length] for part in parts]
+
+    def without(k: int) -> Array:
+        order = orders[k]
+        return order[folds[order] != fold_of_draw(numbers[k], folds)][:length]
+
+    return _each(without, range(len(orders)), idle)
 
 
 def _left_out(numbers: range, folds: Array) -> Array:
