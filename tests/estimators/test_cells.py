@@ -54,6 +54,24 @@ def test_more_landmarks_and_larger_cells_come_closer_to_it():
     assert abs(evidence[1] - exact.log_evidence_) < 0.1 < abs(evidence[0] - exact.log_evidence_)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("bias", "normalize"), [(1.0, True), (100.0, False), (0.0, True)])
+def test_linear_kernels_are_exact_whatever_the_cells(bias, normalize, sparse):
+    rng = np.random.default_rng(0)
+    X, new = np.split(rng.standard_normal((400, 5)) * [1, 1, 1, 0.3, 10], 2)
+    y = X[:, 0] + 0.2 * X[:, 4] + 0.5 * rng.standard_normal(200) > 0
+    X, new = (sp.csr_matrix(Z) if sparse else Z for Z in (X, new))
+    given = {"kernel": "linear", "bias": bias, "normalize_kernel": normalize, "decision": "vote"}
+    wanted = BayesPointClassifier(**GIVEN | given).fit(X, y).predict_proba(new)
+
+    def error(n_landmarks):
+        clf = fitted(X, y, **given, n_landmarks=n_landmarks)
+        return np.max(np.abs(clf.predict_proba(new) - wanted))
+
+    assert error("auto") < 3e-3
+    assert error(0) > 1e-2
+
+
 @pytest.mark.parametrize("n_landmarks", [0, 40])
 def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
     """With a narrow kernel, where the label of a row itself says much."""

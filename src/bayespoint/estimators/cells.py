@@ -11,7 +11,12 @@ from bayespoint._support.types import Array
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
-from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells, landmarks_at
+from bayespoint.inference.ep.cells.sweeps import (
+    Sweeping,
+    fit_cells,
+    landmarks_of,
+    own_features,
+)
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
@@ -65,6 +70,9 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         -1 if isinstance(value, str) else int(value)
         for value in (parameters.n_landmarks, parameters.n_trees)
     )
+    own = own_features(parameters.kernel, data.inputs.shape[1])
+    if n_landmarks < 0 and own is not None:  # these are exact, whatever the cells
+        return CellSettings(int(size), own, max(n_trees, 1))
     return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
 
 
@@ -162,9 +170,7 @@ class CellTrials:
         part = cell_problem(
             problem, kernel, inputs.X, self._alone[self._rows], self._data.own_copies[self._rows]
         )
-        landmarks = None
-        if n_landmarks:  # those of the fit itself
-            landmarks = landmarks_at(kernel, self._data.inputs.X[:n_landmarks])
+        landmarks = landmarks_of(kernel, self._data.inputs.X, n_landmarks)  # those of the fit
         order = np.arange(len(self._rows))
         how = Sweeping(threads=self._threads)
         fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)

@@ -118,7 +118,8 @@ class BayesPointClassifier(KernelClassifier):
         where that takes seconds and ``cache_size`` is enough, else 1,000.
     n_landmarks : int or "auto", default="auto"
         Of EP with several cells: rows whose kernel values are features common to all cells; 0 for
-        none. "auto": 0, or 700 (300 for four classes and more), by labels left out.
+        none. "auto": 0, or 700 (300 for four classes and more), by labels left out; with a linear
+        kernel the columns of X themselves, if fewer than 1,500, which is exact.
     n_trees : int or "auto", default="auto"
         Of EP with several cells: divisions into cells that are averaged. "auto": 4, or 2 with
         landmarks.

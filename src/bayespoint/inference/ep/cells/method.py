@@ -16,11 +16,16 @@ from bayespoint.inference.ep.cells.sweeps import (
     Sweeping,
     TreeFit,
     fit_tree,
-    landmarks_at,
+    landmarks_of,
+    own_features,
 )
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
+
+# Change of outputs, in standard deviations, that counts as rest: with features that leave nothing
+# over, which all rows move together, and with others.
+EXACT_TOL, TOL = 1e-3, 1e-2
 
 # Cells may not have come to rest in so large a share before it is worth a warning.
 MOST_MOVING = 0.01
@@ -81,16 +86,18 @@ def infer_cells(
 ) -> Cells:
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
     start: Any = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
-    landmarks = None
-    if settings.n_landmarks:  # the first rows: their order, by hashes, is as good as random
-        landmarks = landmarks_at(problem.kernel, problem.X[: settings.n_landmarks])
+    landmarks = landmarks_of(problem.kernel, problem.X, settings.n_landmarks)
+    exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
     trees: list[TreeFit] = []
     n_trees = settings.n_trees
     for number in range(n_trees):
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
         tree = grow(problem.X, settings.cell_size, seed)
         how = Sweeping(
-            threads=plan.threads, stop=plan.budget.spent, show=_progress(plan, number, n_trees)
+            tol=EXACT_TOL if exact else TOL,
+            threads=plan.threads,
+            stop=plan.budget.spent,
+            show=_progress(plan, number, n_trees),
         )
         begin = start[number].astype(np.float64) if number < len(start) else None
         fit = fit_tree(problem, tree, landmarks, how, begin)

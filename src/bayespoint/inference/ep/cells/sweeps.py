@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
@@ -31,6 +32,10 @@ MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
 # Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest.
 LEAST_EIGENVALUE = 1e-5
+
+# Columns, at most, that are features of their own with a linear kernel: each adds a row and a
+# column to the precision of w.
+MOST_OWN = 1_500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,6 +99,29 @@ class Landmarks(NamedTuple):
     def features(self, kernel: Kernel, X: Matrix) -> Array:
         """Return the features of rows, (n, n_common), in double precision."""
         return kernel(_double(X), self.X) @ self.projection
+
+
+def landmarks_of(kernel: Kernel, X: Matrix, n_landmarks: int) -> Landmarks | None:
+    """Return the features of so many landmarks; None for none.
+
+    They are the first rows: their order, by hashes, is as good as random. One more than there are
+    columns, with a linear kernel, are a point on each axis and the origin: their features are the
+    columns themselves, and leave nothing over.
+    """
+    if not n_landmarks:
+        return None
+    if own_features(kernel.name, X.shape[1]) != n_landmarks:
+        return landmarks_at(kernel, X[:n_landmarks])
+    axes = sp.identity(X.shape[1], format="csr") * (np.sqrt(kernel.bias) or 1.0)
+    if kernel.bias:
+        axes = sp.vstack([axes, sp.csr_matrix((1, X.shape[1]))], format="csr")
+    return landmarks_at(kernel, axes if sp.issparse(X) else axes.toarray())
+
+
+def own_features(kernel: Any, n_features: int) -> int | None:
+    """Landmarks whose features are those of the kernel itself, where it has few: it is linear."""
+    few = isinstance(kernel, str) and kernel == "linear" and n_features < MOST_OWN
+    return n_features + 1 if few else None
 
 
 def landmarks_at(kernel: Kernel, X: Matrix) -> Landmarks:
@@ -295,6 +323,7 @@ class _Cells:
     def around(self, landmarks: Landmarks) -> tuple[Array, Array]:
         """Visit cells in turn until none changes; precision and shift of w."""
         self.landmarks = landmarks
+        self.mean = np.full(self.tau.shape, np.nan)  # of outputs, at the last visit
         n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
         precision, shift = _no_message(n_machines, n_common)
         if not np.any(np.isnan(self.tau)):
@@ -336,7 +365,11 @@ class _Cells:
             half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
             mean = features @ scipy.linalg.cho_solve((lower, True), h)
             state = self._propagate(machine, rows, R + half.T @ half, mean, VISIT_SWEEPS)
-            moved[machine] = state.moved
+            # Many small steps of the other cells add up: what counts is where outputs have gone.
+            drift = np.abs(state.gaussian.mean - self.mean[machine, rows])
+            drift = np.max(drift / np.sqrt(state.gaussian.variance))
+            moved[machine] = np.inf if np.isnan(drift) else max(state.moved, drift)
+            self.mean[machine, rows] = state.gaussian.mean
             self._keep(machine, number, rows, state)
             after = self._message(machine, rows, R, features)
             differences.append(
