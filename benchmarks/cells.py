@@ -126,7 +126,7 @@ def covertype_rows(two_classes, rows):
     scaler = MinMaxScaler().fit(X)
     X, X_test = (np.float32(scaler.transform(Z)) for Z in (X, X_test))
     if two_classes:
-        y, y_test = (np.where(z == 2, 1, 0) for z in (y, y_test))
+        y, y_test = (np.where(z == 1, 1, 0) for z in (y, y_test))
     return X[:rows], y[:rows], X_test, y_test
 
 

@@ -34,9 +34,16 @@ SWEEPS = 12
 # Rows of all machines that settings are chosen with, at most, and whole cells of them at least.
 CHOOSING_ROWS, LEAST_CELLS = 6_000, 2
 
-# Steps of the search, as factors: of width and softness in turn.
+# Steps of the search, as factors: of width and softness in turn. A step must be worth something in
+# the log-probability of a label left out, or nearly separable data would never end it, and less
+# softness than the least is more than single precision tells apart.
 STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0), ("softness", 2.0))
 MOST_STEPS = 8
+LEAST_GAIN = 5e-4
+LEAST_SOFTNESS = 1e-4
+
+# Visits of cells around landmarks that are enough to compare.
+TRIED_VISITS = 8
 
 # Landmarks are used where they are worth so much in the log-probability of a label left out.
 WORTH = 1e-3
@@ -126,28 +133,28 @@ class CellTrials:
     def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
         number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._rows) // 2)
-        without = self.value(settings, 0)
-        best, most = settings, -np.inf
+        best, most = settings, self.value(settings, 0) + WORTH
         tried = [settings]
         if "gamma" in names:
             tried.append(replace(settings, gamma=settings.gamma / 4))
         if "softness" in names:
             tried.append(replace(tried[-1], softness=settings.softness * 4))
+        chosen = 0
         for one in tried:
-            if self._late():
+            # Where landmarks are worth nothing, others are not worth the time.
+            if self._late() or (one is not settings and not chosen):
                 break
-            value = self.value(one, number)
-            if value > most:
-                best, most = one, value
-        if most > without + WORTH:
-            return best, number
-        return settings, 0
+            if (value := self.value(one, number)) > most:
+                best, most, chosen = one, value, number
+        return best, chosen
 
     def _climb(self, settings: Any, name: str, factor: float, n_landmarks: int) -> Any:
         """Multiply or divide a setting by a factor as long as that is better."""
         for direction in (factor, 1 / factor):
             for _ in range(MOST_STEPS):
                 other = replace(settings, **{name: getattr(settings, name) * direction})
+                if other.softness < LEAST_SOFTNESS:
+                    break
                 if self._late() or self._better(settings, other, n_landmarks) is settings:
                     break
                 settings = other
@@ -155,7 +162,7 @@ class CellTrials:
 
     def _better(self, settings: Any, other: Any, n_landmarks: int) -> Any:
         first, second = (self.value(one, n_landmarks) for one in (settings, other))
-        return other if second > first else settings
+        return other if second > first + LEAST_GAIN else settings
 
     def value(self, settings: Any, n_landmarks: int) -> float:
         """Mean log-probability of labels left out."""
@@ -172,7 +179,7 @@ class CellTrials:
         )
         landmarks = landmarks_of(kernel, self._data.inputs.X, n_landmarks)  # those of the fit
         order = np.arange(len(self._rows))
-        how = Sweeping(threads=self._threads)
+        how = Sweeping(threads=self._threads, visits=TRIED_VISITS)
         fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
         label, weight = self._data.distinct.label[self._rows], problem.weight
         outputs = vote_outputs(fit.scores[0])

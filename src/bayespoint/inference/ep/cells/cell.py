@@ -35,16 +35,22 @@ _FACTORISE = {np.dtype("f4"): (spotrf, strtri, strsm), np.dtype("f8"): (dpotrf, 
 
 
 class Factor:
-    """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision."""
+    """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision.
+
+    In double precision too where rounding in single precision makes B indefinite: with very little
+    softness its eigenvalues reach from 1 to more than single precision tells apart.
+    """
 
     def __init__(self, C: Array, tau: Array, dtype: Any) -> None:
         self.root = np.sqrt(tau)
-        B = (C * self.root * self.root[:, None]).astype(dtype, copy=False)
-        B[np.diag_indices_from(B)] += 1
-        potrf, self._trtri, self._trsm = _FACTORISE[np.dtype(dtype)]
-        self.lower, failed = potrf(B.T, lower=1, overwrite_a=1)
-        if failed:
-            raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
+        for precision in (np.dtype(dtype), np.dtype(np.float64)):
+            B = (C * self.root * self.root[:, None]).astype(precision, copy=False)
+            B[np.diag_indices_from(B)] += 1
+            potrf, self._trtri, self._trsm = _FACTORISE[precision]
+            self.lower, failed = potrf(B.T, lower=1, overwrite_a=1)
+            if not failed:
+                return
+        raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
 
     @property
     def log_determinant(self) -> float:

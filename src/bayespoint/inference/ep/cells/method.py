@@ -1,7 +1,7 @@
 """Expectation propagation by cells, for all machines of a problem."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,11 @@ def infer_cells(
     landmarks = landmarks_of(problem.kernel, problem.X, settings.n_landmarks)
     exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
     trees: list[TreeFit] = []
-    n_trees = settings.n_trees
+    n_machines = len(problem.targets)
+    none = np.empty((n_machines, 0))
+    wrong = np.zeros(problem.targets.shape)
+    scores = np.zeros((2, *wrong.shape))
+    n_trees, begun = settings.n_trees, plan.budget.elapsed()
     for number in range(n_trees):
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
         tree = grow(problem.X, settings.cell_size, seed)
@@ -97,21 +101,20 @@ def infer_cells(
             tol=EXACT_TOL if exact else TOL,
             threads=plan.threads,
             stop=plan.budget.spent,
-            show=_progress(plan, number, n_trees),
+            show=_progress(plan, number, n_trees, begun),
         )
         begin = start[number].astype(np.float64) if number < len(start) else None
         fit = fit_tree(problem, tree, landmarks, how, begin)
         if trees and plan.budget.spent():  # it may be unfinished, and there are others
             break
-        trees.append(fit)
+        scores += fit.scores
+        wrong += fit.wrong
+        trees.append(replace(fit, scores=none, wrong=none))  # which would take memory
     plan.budget.close()
-    scores = np.mean([fit.scores for fit in trees], axis=0)
     evidence = np.mean([fit.log_evidence for fit in trees], axis=0)
     moving = np.array([fit.moving for fit in trees])
     n_cells = np.array([fit.tree.n_cells for fit in trees])
     _warn_if_moving(moving, n_cells * len(problem.targets), plan)
-    n_machines = len(problem.targets)
-    none = np.empty((n_machines, 0))
     draws = Draws(
         coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
         mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
@@ -119,13 +122,16 @@ def infer_cells(
         resume=HeldCells(np.array([[f.tau, f.nu] for f in trees], dtype=np.float32)),
     )  # fmt: skip
     model = CellModel.of(trees, problem.copies, landmarks)
-    wrong = np.mean([fit.wrong for fit in trees], axis=0)
-    return Cells(draws, model, scores, wrong, evidence)
+    return Cells(draws, model, scores / len(trees), wrong / len(trees), evidence)
 
 
-def _progress(plan: Plan, number: int, n_trees: int) -> Callable[[int, int], None]:
+def _progress(plan: Plan, number: int, n_trees: int, begun: float) -> Callable[[int, int], None]:
+    """Show how much of all trees is done, and when the rest will be at this pace."""
+
     def show(done: int, total: int) -> None:
-        plan.budget.show(number * total + done, n_trees * total, "cells,")
+        now, all_trees = number * total + done, n_trees * total
+        left = (plan.budget.elapsed() - begun) * (all_trees - now) / now
+        plan.budget.show(now, all_trees, f"cells, about {left:.0f} s left," if left else "cells,")
 
     return show
 

@@ -185,6 +185,7 @@ class Sweeping(NamedTuple):
 
     tol: float = 1e-2
     dtype: Any = np.float32
+    visits: int = MOST_VISITS  # around landmarks, at most
     threads: Threads = Threads(1)
     stop: Callable[[], bool] = lambda: False
     show: Callable[[int, int], None] = lambda *_: None
@@ -332,7 +333,7 @@ class _Cells:
                     precision[machine] += message.precision
                     shift[machine] += message.shift
         moved = np.full((n_machines, len(self.cells)), np.inf)
-        for visit in range(MOST_VISITS):
+        for visit in range(self.how.visits):
             for first in range(0, len(self.cells), WAVE):
                 numbers = range(first, min(first + WAVE, len(self.cells)))
                 state = precision.copy(), shift.copy()
@@ -344,7 +345,7 @@ class _Cells:
                         shift[machine] += difference.shift
                 if self.how.stop() and visit:
                     break
-            self.how.show(visit + 1, MOST_VISITS)
+            self.how.show(visit + 1, self.how.visits)
             if self.how.stop() or np.max(moved) <= self.how.tol:
                 break
         self.change = moved
