@@ -176,32 +176,38 @@ def adult(options):
 # --------------------------------------------------------------------------------------- growth
 
 
+# Settings of fits that grow, and the largest number of rows.
+GROWING = {
+    "cells": ({"n_landmarks": 0}, 1_000_000),
+    "landmarks": ({"n_landmarks": 300}, 100_000),
+    "linear": ({"kernel": "linear"}, 1_000_000),
+}
+
+
 def growth(options):
     if options.size:
-        return grow(options.size, options.landmarks)
-    print("rows, landmarks; seconds of the fit, MB at most beside Python, X and y; exponents")
-    for n_landmarks in (0, 300):
+        return grow(options.size, GROWING[options.kind][0])
+    print("seconds of the fit, MB at most beside Python, X and y; exponents of both")
+    for kind, (_, most) in GROWING.items():
         before = None
-        for size in ROWS:
+        for size in [size for size in ROWS if size <= most]:
             command = [sys.executable, __file__, "--part", "growth", "--size", str(size)]
-            command += ["--landmarks", str(n_landmarks)]
+            command += ["--kind", kind]
             out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             found = np.array([float(value) for value in out.split()[:2]])
             powers = "" if before is None else np.round(np.log10(found / before), 2)
-            print(f"{size:9}{n_landmarks:6}{found[0]:9.1f}{found[1]:9.0f}  {powers}", flush=True)
+            print(f"{kind:10}{size:9}{found[0]:9.1f}{found[1]:9.0f}  {powers}", flush=True)
             before = found
     return None
 
 
-def grow(size, n_landmarks):
+def grow(size, settings):
     X, y = make_classification(
         size, 10, n_informative=8, n_clusters_per_class=4, flip_y=0.05, random_state=0
     )
     X = np.float32(StandardScaler().fit_transform(X))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    clf = ours(
-        gamma=0.1, softness=0.1, bias=1.0, cell_size=1_000, n_landmarks=n_landmarks, n_trees=1
-    )
+    clf = ours(gamma=0.1, softness=0.1, bias=1.0, cell_size=1_000, n_trees=1, **settings)
     seconds = timed(clf.fit, X, y)[1]
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(seconds, most / 1024)
@@ -219,7 +225,7 @@ def main():
     parser.add_argument("--rows", type=int, help="of covertype; all by default")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--landmarks", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for part in options.part:
         begun = time.perf_counter()

@@ -90,9 +90,9 @@ class CellsPredictor(Predictor):
         for mean, variance in self._latent(asked):
             yield mean / np.sqrt(np.maximum(variance + ridge, np.finfo(float).tiny))
 
-    def _latent(self, asked: Asked) -> Iterator[tuple[Array, Array]]:
+    def _latent(self, asked: Asked) -> Array:
         with open_threads(effective_n_jobs(asked.place.n_jobs)) as threads:
-            yield from self.cellwise.latent(self._rows(asked), threads)
+            return self.cellwise.latent(self._rows(asked), threads)
 
     def _rows(self, asked: Asked) -> Any:
         return same_precision(asked.place.to_host(asked.X), self.X.dtype)

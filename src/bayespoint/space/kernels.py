@@ -209,12 +209,15 @@ class Kernel:
         """Return the whole matrix of kernel values, for small data."""
         kernel = self if self.layout else self.fit_layout(X)
         left = kernel.prepare(X)
-        right = left if Y is None else kernel.prepare(Y)
+        return kernel.between(left, left if Y is None else kernel.prepare(Y))
+
+    def between(self, left: Points, right: Points) -> Array:
+        """Return the kernel values of prepared points."""
         values = np.empty((len(left), len(right)), dtype=left.X.dtype)
         for start in range(0, len(left), BLOCK_ROWS):
-            panel = kernel.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
+            panel = self.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
             for first in range(0, len(right), block_columns(len(right))):
-                block = kernel.block(panel, right, first)[: len(left) - start]
+                block = self.block(panel, right, first)[: len(left) - start]
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 

@@ -13,9 +13,8 @@ C = R + Phi A^-1 Phi': expectation propagation in the cell begins there. Without
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dtrsm, strsm
-from scipy.linalg.lapack import dpotrf, dtrtri, spotrf, strtri
 
+from bayespoint._support import lapack
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
@@ -31,24 +30,35 @@ DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.6, 1.3, 0.02
 # Largest tau times prior variance: an output known to a ten-thousandth of what it was before.
 MOST_KNOWN = 1e8
 
-_FACTORISE = {np.dtype("f4"): (spotrf, strtri, strsm), np.dtype("f8"): (dpotrf, dtrtri, dtrsm)}
+# Columns of an inverse that are summed at a time.
+TILE = 128
 
 
 class Factor:
     """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision.
 
-    In double precision too where rounding in single precision makes B indefinite: with very little
-    softness its eigenvalues reach from 1 to more than single precision tells apart.
+    In double precision, too, where rounding in single precision makes B indefinite: with very
+    little softness its eigenvalues reach from 1 to more than single precision tells apart.
+
+    Parameters
+    ----------
+    C : ndarray of shape (n, n)
+        In double precision.
+    tau : ndarray of shape (n,)
+    dtype : dtype
+    rounded : ndarray of shape (n, n), optional
+        C with this dtype.
     """
 
-    def __init__(self, C: Array, tau: Array, dtype: Any) -> None:
+    def __init__(self, C: Array, tau: Array, dtype: Any, rounded: Array | None = None) -> None:
         self.root = np.sqrt(tau)
-        for precision in (np.dtype(dtype), np.dtype(np.float64)):
-            B = (C * self.root * self.root[:, None]).astype(precision, copy=False)
+        for matrix in (C.astype(dtype, copy=False) if rounded is None else rounded, C):
+            root = self.root.astype(matrix.dtype)
+            B = matrix * root
+            B *= root[:, None]
             B[np.diag_indices_from(B)] += 1
-            potrf, self._trtri, self._trsm = _FACTORISE[precision]
-            self.lower, failed = potrf(B.T, lower=1, overwrite_a=1)
-            if not failed:
+            self.lower = B.T
+            if lapack.factorise(self.lower):
                 return
         raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
 
@@ -60,19 +70,26 @@ class Factor:
     def half(self, values: Array) -> Array:
         """Return L^-1 T^1/2 values, of a matrix."""
         scaled = np.asfortranarray(self.root[:, None] * values, dtype=self.lower.dtype)
-        return self._trsm(1.0, self.lower, scaled, lower=1, overwrite_b=1)
+        return lapack.solve(self.lower, scaled)
 
     def solve(self, values: Array) -> Array:
         """Return T^1/2 B^-1 T^1/2 values = (C + T^-1)^-1 values, of a vector or a matrix."""
         columns = values[:, None] if values.ndim == 1 else values
-        solved = self._trsm(1.0, self.lower, self.half(columns), lower=1, trans_a=1, overwrite_b=1)
+        solved = lapack.solve(self.lower, self.half(columns), transposed=True)
         solved = self.root[:, None] * solved
         return solved[:, 0] if values.ndim == 1 else solved
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of B^-1."""
-        inverse, _ = self._trtri(self.lower, lower=1)  # zero above the diagonal, as L is
-        return np.einsum("ij,ij->j", inverse, inverse).astype(np.float64)
+        inverse = self.lower.copy(order="F")
+        lapack.invert(inverse)
+        columns, found = inverse.T, np.empty(len(inverse))  # rows of it: only what is to the right
+        for first in range(0, len(found), TILE):
+            tile = slice(first, first + TILE)
+            columns[tile, tile] = np.triu(columns[tile, tile])
+            part = columns[tile, first:]
+            found[tile] = np.einsum("ij,ij->i", part, part)
+        return found
 
 
 class CellGaussian(NamedTuple):
@@ -84,10 +101,13 @@ class CellGaussian(NamedTuple):
     log_determinant: float
 
 
-def combine(C: Array, prior_mean: Array, sites: Sites, copies: Array, dtype: Any) -> CellGaussian:
+def combine(
+    C: Array, prior_mean: Array, sites: Sites, copies: Array, dtype: Any,
+    rounded: Array | None = None,
+) -> CellGaussian:  # fmt: skip
     """Return marginals of prior and sites, ``copies`` of each site."""
     tau, nu = copies * sites.tau, copies * sites.nu
-    factor = Factor(C, tau, dtype)
+    factor = Factor(C, tau, dtype, rounded)
     pull = nu - tau * prior_mean
     coef = pull - factor.solve(C @ pull)
     beta = factor.inverse_diagonal()
@@ -133,8 +153,9 @@ def propagate_cell(
     if start is None:  # as if the others had said nothing
         start, _ = next_sites(likelihood, prior_mean, diagonal, bounds)
     sites, damping, before, moved = start, 1.0, np.inf, np.inf
+    rounded = C.astype(dtype, copy=False)
     for sweep in range(1, max_sweeps + 1):
-        gaussian = combine(C, prior_mean, sites, copies, dtype)
+        gaussian = combine(C, prior_mean, sites, copies, dtype, rounded)
         mean, variance = cavities(gaussian, sites)
         proposed, log_z = next_sites(likelihood, mean, variance, bounds)
         change = _change(gaussian, sites, proposed)

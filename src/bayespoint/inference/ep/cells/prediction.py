@@ -15,7 +15,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import Factor
 from bayespoint.inference.ep.cells.sweeps import Landmarks, TreeFit
 from bayespoint.inference.ep.cells.tree import route
-from bayespoint.space.kernels import Kernel
+from bayespoint.space.kernels import Kernel, Points
 
 # Memory for factors of cells, in bytes, of all models of this process.
 CACHE_BYTES = 256_000_000
@@ -127,17 +127,21 @@ class Cellwise:
         """Number of trees."""
         return len(self.model.roots)
 
-    def latent(self, X: Matrix, threads: Threads) -> Iterator[tuple[Array, Array]]:
-        """Yield means and variances of the outputs, (n_machines, n) each, by each tree."""
-        for number in range(self.n_trees):
-            cell_of = self.model.route(X, number)
-            found = np.empty((2, len(self.model.tau), X.shape[0]))
+    def latent(self, X: Matrix, threads: Threads) -> Array:
+        """Return means and variances of outputs by all trees, (n_trees, 2, n_machines, n)."""
+        found = np.empty((self.n_trees, 2, len(self.model.tau), X.shape[0]))
 
-            def one(part: tuple[int, Array], number: int = number, found: Array = found) -> None:
-                found[:, :, part[1]] = self._in_cell(number, int(part[0]), X[part[1]])
+        def one(part: tuple[int, int, Array]) -> None:
+            number, cell, rows = part
+            found[number, :, :, rows] = np.moveaxis(self._in_cell(number, cell, X[rows]), 2, 0)
 
-            threads.each(one, list(_parts_of_cells(cell_of)))
-            yield found[0], found[1]
+        parts = [
+            (number, cell, rows)
+            for number in range(self.n_trees)
+            for cell, rows in _parts_of_cells(self.model.route(X, number))
+        ]
+        threads.each(one, parts)
+        return found
 
     def draw(self, X: Matrix, number: int, rng: np.random.RandomState) -> Array:
         """Draw outputs of all machines, (n_machines, n), by a tree, jointly within cells."""
@@ -155,11 +159,11 @@ class Cellwise:
         self, number: int, cell: int, X: Matrix, common: Array, rng: np.random.RandomState
     ) -> Array:
         """Draw outputs given w, one a machine."""
-        X = X.astype(np.float64)
-        where, features, cross = self._parts(X, cell)
-        own, drawn = self.kernel(X) - features @ features.T, common @ features.T
+        new, rows, features, cross = self._parts(X, cell)
+        where = self._where(cell)
+        own, drawn = self.kernel.between(new, new) - features @ features.T, common @ features.T
         for machine, shift in enumerate(common - self.model.common_mean[number]):
-            factor, solved = self._factor(machine, cell)
+            factor, solved = self._factor(machine, cell, rows)
             known = factor.half(cross.T).astype(np.float64)
             drawn[machine] += cross @ (self.model.coef[machine, where] - solved @ shift)
             values, vectors = np.linalg.eigh(own - known.T @ known)
@@ -167,14 +171,18 @@ class Cellwise:
             drawn[machine] += vectors @ white
         return drawn
 
-    def _in_cell(self, number: int, cell: int, X: Matrix) -> tuple[Array, Array]:
-        """Means and variances at rows that fall into a cell, (n_machines, n) each."""
-        X, model = X.astype(np.float64), self.model
-        where, features, cross = self._parts(X, cell)
-        own = self.kernel.prepare(X).length ** 2 - np.einsum("ij,ij->i", features, features)
+    def _in_cell(self, number: int, cell: int, X: Matrix) -> Array:
+        """Means and variances at rows that fall into a cell, (2, n_machines, n)."""
+        model, where = self.model, self._where(cell)
+        new, rows, features, cross = self._parts(X, cell)
+        own = new.length**2 - np.einsum("ij,ij->i", features, features)
         mean, variance = model.common_mean[number] @ features.T, np.tile(own, (len(model.tau), 1))
+        alike = _alike(model.tau[:, where], model.coef[:, where], model.common_mean[number])
         for machine, lower in enumerate(model.common_factor[number]):
-            factor, solved = self._factor(machine, cell)
+            if alike[machine] != machine:
+                mean[machine], variance[machine] = mean[alike[machine]], variance[alike[machine]]
+                continue
+            factor, solved = self._factor(machine, cell, rows)
             known = factor.half(cross.T).astype(np.float64)
             mean[machine] += cross @ model.coef[machine, where]
             variance[machine] -= np.einsum("ij,ij->j", known, known)
@@ -182,37 +190,48 @@ class Cellwise:
                 rest = (features - cross @ solved).T
                 half = scipy.linalg.solve_triangular(lower, rest, lower=True)
                 variance[machine] += np.einsum("ij,ij->j", half, half)
-        return mean, np.maximum(variance, 0.0)
+        return np.stack([mean, np.maximum(variance, 0.0)])
 
-    def _parts(self, X: Matrix, cell: int) -> tuple[slice, Array, Array]:
-        """Where a cell is, features of new rows, and what these leave over with its rows."""
-        where = slice(*self.model.begin[cell : cell + 2])
-        rows = self.X[self.model.order[where]]
-        features = self._features(X)
-        cross = self.kernel(X, rows.astype(np.float64))
+    def _where(self, cell: int) -> slice:
+        """Where a cell is in the order of the model."""
+        return slice(*self.model.begin[cell : cell + 2])
+
+    def _parts(self, X: Matrix, cell: int) -> tuple[Points, Points, Array, Array]:
+        """New rows, those of a cell, features of the new ones, and what these leave over."""
+        new, rows = (
+            self.kernel.prepare(Z.astype(np.float64))
+            for Z in (X, self.X[self.model.order[self._where(cell)]])
+        )
+        features, cross = self._features(new), self.kernel.between(new, rows)
         if features.shape[1]:
             cross -= features @ self._features(rows).T
-        return where, features, cross
+        return new, rows, features, cross
 
-    def _features(self, X: Matrix) -> Array:
+    def _features(self, points: Points) -> Array:
         if self.model.landmarks is None or self.model.projection is None:
-            return np.zeros((X.shape[0], 0))
-        return Landmarks(self.model.landmarks, self.model.projection).features(self.kernel, X)
+            return np.zeros((len(points), 0))
+        landmarks = self.kernel.prepare(self.model.landmarks)
+        return self.kernel.between(points, landmarks) @ self.model.projection
 
-    def _factor(self, machine: int, cell: int) -> tuple[Factor, Array]:
+    def _factor(self, machine: int, cell: int, rows: Points) -> tuple[Factor, Array]:
         """Factor of a cell's own part, and what landmarks need of it; made again or held."""
 
         def make() -> tuple[Any, int]:
-            where = slice(*self.model.begin[cell : cell + 2])
-            X = self.X[self.model.order[where]].astype(np.float64)
-            features = self._features(X)
-            factor = Factor(
-                self.kernel(X) - features @ features.T, self.model.tau[machine, where], np.float32
-            )
+            features, C = self._features(rows), self.kernel.between(rows, rows)
+            if features.shape[1]:
+                C -= features @ features.T
+            factor = Factor(C, self.model.tau[machine, self._where(cell)], np.float32)
             solved = factor.solve(features)
             return (factor, solved), factor.lower.nbytes + solved.nbytes
 
         return _CACHE.get(self.model, (machine, cell), make)
+
+
+def _alike(*sites: Array) -> list[int]:
+    """For each machine, the first with the same sites: classes that a cell has no row of."""
+    seen: dict[bytes, int] = {}
+    keys = [b"".join(one[machine].tobytes() for one in sites) for machine in range(len(sites[0]))]
+    return [seen.setdefault(key, machine) for machine, key in enumerate(keys)]
 
 
 def _parts_of_cells(cell_of: Array) -> Iterator[tuple[int, Array]]:

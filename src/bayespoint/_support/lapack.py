@@ -1,0 +1,66 @@
+"""Cholesky factors by LAPACK while other threads run.
+
+SciPy's own functions hold the interpreter's lock; the same routines called by `ctypes` do not. All
+matrices are in Fortran order, in single or double precision, and are overwritten.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack
+
+from bayespoint._support.types import Array
+
+
+def factorise(A: Array) -> bool:
+    """Replace the lower triangle of a matrix by that of its Cholesky factor; False if it has none.
+
+    What is above the diagonal stays.
+    """
+    info, n = ctypes.c_int(0), len(A)
+    call = _call(cython_lapack, "potrf", A.dtype)
+    call(b"L", _int(n), _at(A), _int(n), ctypes.byref(info))
+    return info.value == 0
+
+
+def invert(L: Array) -> None:
+    """Replace a lower triangle by that of its inverse."""
+    info, n = ctypes.c_int(0), len(L)
+    call = _call(cython_lapack, "trtri", L.dtype)
+    call(b"L", b"N", _int(n), _at(L), _int(n), ctypes.byref(info))
+
+
+def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:
+    """Replace columns by L^-1 or L'^-1 times them, and return them."""
+    one = np.ones((), dtype=L.dtype)
+    n, side = len(L), (b"T" if transposed else b"N")
+    _call(cython_blas, "trsm", L.dtype)(
+        b"L", b"L", side, b"N", _int(n), _int(values.shape[1]), _at(one), _at(L), _int(n),
+        _at(values), _int(n),
+    )  # fmt: skip
+    return values
+
+
+@cache
+def _call(module: Any, name: str, dtype: Any) -> Callable[..., None]:
+    """Return a routine, which takes addresses."""
+    capsule = module.__pyx_capi__[{"f": "s", "d": "d"}[dtype.char] + name]
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype = ctypes.c_void_p
+    pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    signature = name_of(capsule)
+    n_arguments = signature.count(b",") + 1
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)
+    return kind(pointer_of(capsule, signature))
+
+
+def _int(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _at(array: Array) -> Any:
+    return ctypes.c_void_p(array.ctypes.data)
