@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bayespoint.inference.ep.cells.cell import (
+    Factor,
     cavities,
     combine,
     message_of,
@@ -128,3 +129,14 @@ def test_sites_of_labels_that_may_be_wrong_are_never_negative():
     assert np.all(cell.sites.tau >= 0)
     dense = propagate(K, given, tol=1e-6)
     assert_allclose(cell.gaussian.mean, K @ dense.gaussian.coef, atol=0.1)
+
+
+def test_factors_in_double_precision_where_single_is_not_enough():
+    X = np.linspace(-1, 1, 200)
+    C = np.exp(-0.1 * (X[:, None] - X) ** 2)
+    well, ill = (Factor(C, np.full(200, tau), np.float32) for tau in (1e2, 1e9))
+    assert well.lower.dtype == np.float32
+    assert ill.lower.dtype == np.float64
+    B = np.eye(200) + 1e9 * C
+    assert_allclose(ill.log_determinant, 0.5 * np.linalg.slogdet(B)[1], rtol=1e-6)
+    assert_allclose(ill.inverse_diagonal(), np.linalg.inv(B).diagonal(), rtol=1e-3)
