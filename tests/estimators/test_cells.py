@@ -72,6 +72,17 @@ def test_linear_kernels_are_exact_whatever_the_cells(bias, normalize, sparse):
     assert error(0) > 1e-2
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_linear_kernels_with_many_columns(normalize):
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 500))
+    y = X[:, :250].sum(axis=1) > X[:, 250:].sum(axis=1)
+    given = {"kernel": "linear", "normalize_kernel": normalize, "decision": "vote"}
+    wanted = BayesPointClassifier(**GIVEN | given).fit(X, y).predict_proba(X)
+    clf = fitted(X, y, **given, n_landmarks="auto", cell_size=40)
+    assert_allclose(clf.predict_proba(X), wanted, atol=5e-3)
+
+
 @pytest.mark.parametrize("n_landmarks", [0, 40])
 def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
     """With a narrow kernel, where the label of a row itself says much."""
@@ -202,6 +213,16 @@ def test_settings_are_chosen_on_whole_cells():
     y = (X @ rng.standard_normal(20) + 0.5 * rng.standard_normal(600) > 0).astype(int)
     clf = fitted(X, y, cell_size=100, **auto)
     assert clf.settings_.cells.n_landmarks > 0
+
+
+def test_a_given_softness_does_not_end_the_search_for_a_width():
+    X = np.random.default_rng(0).random((200, 2))
+    y = np.sin(25 * X[:, 0]) > 0
+    found = [
+        fitted(X, y, gamma="held-out", softness=softness, cell_size=100).gamma_
+        for softness in (2e-4, 9e-5)
+    ]
+    assert min(found) > 30
 
 
 # ---------------------------------------------------------------- files, stops and refusals

@@ -134,9 +134,15 @@ def test_sites_of_labels_that_may_be_wrong_are_never_negative():
 def test_factors_in_double_precision_where_single_is_not_enough():
     X = np.linspace(-1, 1, 200)
     C = np.exp(-0.1 * (X[:, None] - X) ** 2)
-    well, ill = (Factor(C, np.full(200, tau), np.float32) for tau in (1e2, 1e9))
-    assert well.lower.dtype == np.float32
-    assert ill.lower.dtype == np.float64
-    B = np.eye(200) + 1e9 * C
-    assert_allclose(ill.log_determinant, 0.5 * np.linalg.slogdet(B)[1], rtol=1e-6)
-    assert_allclose(ill.inverse_diagonal(), np.linalg.inv(B).diagonal(), rtol=1e-3)
+    assert Factor(C, np.full(200, 1e2), np.float32).lower.dtype == np.float32
+    assert Factor(C, np.full(200, 1e9), np.float32).lower.dtype == np.float64
+    for tau in 10.0 ** np.arange(2, 10):
+        B = np.eye(200) + tau * C
+        for matrix in (C, np.asfortranarray(C), np.triu(C)):
+            factor = Factor(matrix, np.full(200, tau), np.float32)
+            assert_allclose(factor.log_determinant, 0.5 * np.linalg.slogdet(B)[1], rtol=1e-2)
+            assert_allclose(factor.inverse_diagonal(), np.linalg.inv(B).diagonal(), rtol=1e-2)
+    sites = Sites(np.full(40, 1e8), 1e8 * np.sign(X[:40] + 0.01))
+    found, exact = (combine(C[:40, :40], np.zeros(40), sites, np.ones(40), t) for t in "fd")
+    assert_allclose(found.variance, exact.variance, rtol=1e-6)
+    assert_allclose(*(cavities(one, sites)[0] for one in (found, exact)), rtol=1e-3)

@@ -1,10 +1,12 @@
 """Cholesky factors by LAPACK: the right numbers, and other threads run meanwhile."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg.lapack import dpotrf
 
 from bayespoint._support import lapack
 
@@ -33,19 +35,35 @@ def test_a_matrix_that_has_no_factor():
     assert not lapack.factorise(np.asfortranarray(-np.eye(3)))
 
 
-def test_other_threads_run_meanwhile():
-    """A call that held the lock would let at most one switch happen, before or after it."""
-    A, counted, done = matrix(1500, np.float64), [0], threading.Event()
+def test_arrays_in_another_order_are_refused():
+    with pytest.raises(ValueError, match="Fortran order"):
+        lapack.factorise(np.eye(4)[::2])
+    assert lapack.factorise(np.zeros((0, 0), order="F"))
 
-    def count():
+
+def counted_during(call):
+    """How often another thread looks at the clock in the middle of a call."""
+    seen, done = [], threading.Event()
+
+    def look():
         while not done.is_set():
-            counted[0] += 1
+            seen.append(time.perf_counter())
 
-    thread = threading.Thread(target=count)
+    thread = threading.Thread(target=look)
     thread.start()
-    before = counted[0]
-    lapack.factorise(A)
-    after = counted[0]
+    begin = time.perf_counter()
+    call()
+    end = time.perf_counter()
     done.set()
     thread.join()
-    assert after > before + 100
+    margin = 0.3 * (end - begin)  # in which Python may switch before and after the call
+    return sum(begin + margin < one < end - margin for one in seen)
+
+
+def test_other_threads_run_meanwhile():
+    """Unlike with SciPy's own functions. Three times each: the machine may be busy."""
+    A = np.asfortranarray(np.ones((1500, 1500)) + np.eye(1500))
+    held = [counted_during(lambda: dpotrf(A, lower=1)) for _ in range(3)]
+    assert min(held) == 0
+    free = [counted_during(lambda: lapack.factorise(A.copy(order="F"))) for _ in range(3)]
+    assert max(free) > 0

@@ -22,7 +22,7 @@ def factorise(A: Array) -> bool:
     """
     info, n = ctypes.c_int(0), len(A)
     call = _call(cython_lapack, "potrf", A.dtype)
-    call(b"L", _int(n), _at(A), _int(n), ctypes.byref(info))
+    call(b"L", _int(n), _at(A), _int(max(n, 1)), ctypes.byref(info))
     return info.value == 0
 
 
@@ -30,7 +30,7 @@ def invert(L: Array) -> None:
     """Replace a lower triangle by that of its inverse."""
     info, n = ctypes.c_int(0), len(L)
     call = _call(cython_lapack, "trtri", L.dtype)
-    call(b"L", b"N", _int(n), _at(L), _int(n), ctypes.byref(info))
+    call(b"L", b"N", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))
 
 
 def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:
@@ -38,8 +38,8 @@ def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:
     one = np.ones((), dtype=L.dtype)
     n, side = len(L), (b"T" if transposed else b"N")
     _call(cython_blas, "trsm", L.dtype)(
-        b"L", b"L", side, b"N", _int(n), _int(values.shape[1]), _at(one), _at(L), _int(n),
-        _at(values), _int(n),
+        b"L", b"L", side, b"N", _int(n), _int(values.shape[1]), _at(one), _at(L),
+        _int(max(n, 1)), _at(values), _int(max(n, 1)),
     )  # fmt: skip
     return values
 
@@ -48,14 +48,20 @@ def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:
 def _call(module: Any, name: str, dtype: Any) -> Callable[..., None]:
     """Return a routine, which takes addresses."""
     capsule = module.__pyx_capi__[{"f": "s", "d": "d"}[dtype.char] + name]
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype = ctypes.c_void_p
-    pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    signature = name_of(capsule)
+    signature = _name_of(capsule)
+    if b" int *" not in signature:
+        raise RuntimeError(f"SciPy's LAPACK takes other integers: {signature.decode()}")
     n_arguments = signature.count(b",") + 1
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)
-    return kind(pointer_of(capsule, signature))
+    return kind(_pointer_of(capsule, signature))
+
+
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def _int(value: int) -> Any:
@@ -63,4 +69,6 @@ def _int(value: int) -> Any:
 
 
 def _at(array: Array) -> Any:
+    if not (array.flags.f_contiguous and array.flags.writeable):
+        raise ValueError("LAPACK writes to arrays in Fortran order")
     return ctypes.c_void_p(array.ctypes.data)

@@ -12,6 +12,7 @@ from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.sweeps import (
+    WAVE,
     Sweeping,
     fit_cells,
     landmarks_of,
@@ -31,8 +32,10 @@ TREES, TREES_WITH_LANDMARKS = 4, 2
 EXACT_WORK = 3e11
 SWEEPS = 12
 
-# Rows of all machines that settings are chosen with, at most, and whole cells of them at least.
-CHOOSING_ROWS, LEAST_CELLS = 6_000, 2
+# Settings are chosen on whole cells, so many that all machines have this number of rows, but on
+# four at least. Choosing may solve as many cells as the fit itself, or as take a minute.
+CHOOSING_ROWS, LEAST_CELLS = 6_000, 4
+MINUTE_CELLS = 400
 
 # Steps of the search, as factors: of width and softness in turn. A step must be worth something in
 # the log-probability of a label left out, or nearly separable data would never end it, and less
@@ -78,7 +81,8 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         for value in (parameters.n_landmarks, parameters.n_trees)
     )
     own = own_features(parameters.kernel, data.inputs.shape[1])
-    if n_landmarks < 0 and own is not None:  # these are exact, whatever the cells
+    fits = own is not None and 8 * WAVE * data.n_machines * own**2 <= parameters.cache_bytes
+    if n_landmarks < 0 and own is not None and fits:  # these are exact, whatever the cells
         return CellSettings(int(size), own, max(n_trees, 1))
     return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
 
@@ -112,10 +116,16 @@ class CellTrials:
         entropy: int, threads: Threads, late: Callable[[], bool],
     ) -> None:  # fmt: skip
         self._cells, self._data, self._problem_with = cells, data, problem_with
-        self._noise, self._threads, self._late = noise, threads, late
+        self._noise, self._threads, self._out_of_time = noise, threads, late
         self._alone = ~contested(data.distinct)
         self._rows, self._begin = _some_cells(cells, data, entropy)
         self._found: dict[Any, float] = {}
+        of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
+        self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
+
+    def _late(self) -> bool:
+        """Whether choosing has taken as long as it may: counted, the same for any ``n_jobs``."""
+        return self._cells_left <= 0 or self._out_of_time()
 
     def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
         """Return settings, with the number of landmarks, that suit labels left out best."""
@@ -153,7 +163,7 @@ class CellTrials:
         for direction in (factor, 1 / factor):
             for _ in range(MOST_STEPS):
                 other = replace(settings, **{name: getattr(settings, name) * direction})
-                if other.softness < LEAST_SOFTNESS:
+                if name == "softness" and other.softness < LEAST_SOFTNESS:
                     break
                 if self._late() or self._better(settings, other, n_landmarks) is settings:
                     break
@@ -169,6 +179,8 @@ class CellTrials:
         key = settings.gamma, settings.softness, settings.bias, n_landmarks
         if key not in self._found:
             self._found[key] = self._value(settings, n_landmarks)
+            solved = (len(self._begin) - 1) * self._data.n_machines
+            self._cells_left -= solved * (TRIED_VISITS // 2 if n_landmarks else 1)
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:

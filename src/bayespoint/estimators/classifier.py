@@ -122,7 +122,7 @@ class BayesPointClassifier(KernelClassifier):
         kernel the columns of X themselves, if fewer than 1,500, which is exact.
     n_trees : int or "auto", default="auto"
         Of EP with several cells: divisions into cells that are averaged. "auto": 4, or 2 with
-        landmarks.
+        landmarks, or 1 with the columns of a linear kernel.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.

@@ -45,8 +45,8 @@ MAX_STEPS = 200
 
 # Most classes whose matrix is found by second derivatives, and outputs whose squares are numbers;
 # points that are summed over at a time; gradient of a row's log-likelihood that is flat enough.
-MOST_CURVED = 20
-LARGEST = 1e100
+MOST_CURVED = 12
+LARGEST = 1e50
 BLOCK = 5_000
 STEEPEST = 1e-6
 
@@ -325,7 +325,11 @@ class LinkLoss:
         return float(self.scale * loss), self.scale * gradient
 
     def curvature(self, point: Array) -> Array:
-        """Second derivatives of the loss, those of the labels by their expectation: never < 0."""
+        """Second derivatives of the loss, nearly: never below 0.
+
+        Those of the labels by their expectation, and without the curvature of steepness times
+        shape itself.
+        """
         n = self.n
         steepness, shape, offset = self._parts(point)
         information = self.likelihood.information(np.column_stack([steepness * shape, offset]))

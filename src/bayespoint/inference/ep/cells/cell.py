@@ -33,17 +33,20 @@ MOST_KNOWN = 1e8
 # Columns of an inverse that are summed at a time.
 TILE = 128
 
+# Rounding of B, times its trace: an inverse is then off by a hundredth at most, as measured.
+MOST_ROUNDING = 0.1
+
 
 class Factor:
     """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision.
 
-    In double precision, too, where rounding in single precision makes B indefinite: with very
-    little softness its eigenvalues reach from 1 to more than single precision tells apart.
+    In double precision, too, where rounding in single precision would be felt: with very little
+    softness the eigenvalues of B reach from 1 to more than single precision tells apart.
 
     Parameters
     ----------
     C : ndarray of shape (n, n)
-        In double precision.
+        In double precision; what is below the diagonal is not looked at.
     tau : ndarray of shape (n,)
     dtype : dtype
     rounded : ndarray of shape (n, n), optional
@@ -52,9 +55,14 @@ class Factor:
 
     def __init__(self, C: Array, tau: Array, dtype: Any, rounded: Array | None = None) -> None:
         self.root = np.sqrt(tau)
-        for matrix in (C.astype(dtype, copy=False) if rounded is None else rounded, C):
-            root = self.root.astype(matrix.dtype)
-            B = matrix * root
+        trace = len(tau) + float(tau @ C.diagonal())
+        for precision in (np.dtype(dtype), np.dtype(np.float64)):
+            if precision.itemsize < 8 and np.finfo(precision).eps * trace > MOST_ROUNDING:
+                continue
+            held = rounded is not None and rounded.dtype == precision
+            matrix: Any = rounded if held else C.astype(precision, copy=False)
+            root = self.root.astype(precision)
+            B = np.multiply(matrix, root, order="C")
             B *= root[:, None]
             B[np.diag_indices_from(B)] += 1
             self.lower = B.T
@@ -95,6 +103,8 @@ class Factor:
 class CellGaussian(NamedTuple):
     """What sites make of a cell's prior."""
 
+    eps: float  # of the precision that it was computed in
+
     coef: Array  # (n,), g: the mean is that of the prior and C g
     mean: Array  # (n,)
     variance: Array  # (n,)
@@ -117,16 +127,15 @@ def combine(
     if len(weak):
         known = factor.half(C[:, weak]).astype(np.float64)
         variance[weak] = C.diagonal()[weak] - np.einsum("ij,ij->j", known, known)
-    least = np.finfo(dtype).eps * C.diagonal()
-    return CellGaussian(
-        coef, prior_mean + C @ coef, np.maximum(variance, least), factor.log_determinant
-    )
+    eps = float(np.finfo(factor.lower.dtype).eps)
+    variance = np.maximum(variance, eps * C.diagonal())
+    return CellGaussian(eps, coef, prior_mean + C @ coef, variance, factor.log_determinant)
 
 
 def cavities(gaussian: CellGaussian, sites: Sites, left_out: Any = 1.0) -> tuple[Array, Array]:
     """Means and variances without one copy of each point's own site, or more."""
     tau, nu = left_out * sites.tau, left_out * sites.nu
-    share = np.maximum(1 - tau * gaussian.variance, np.finfo(np.float32).eps)
+    share = np.maximum(1 - tau * gaussian.variance, gaussian.eps)
     return (gaussian.mean - gaussian.variance * nu) / share, gaussian.variance / share
 
 

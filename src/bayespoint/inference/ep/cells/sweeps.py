@@ -30,8 +30,9 @@ WAVE = 8
 # Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
 MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
-# Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest.
-LEAST_EIGENVALUE = 1e-5
+# Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest; of columns
+# that are features of their own all but those that rounding makes.
+LEAST_EIGENVALUE, ROUNDING = 1e-5, 1e-12
 
 # Columns, at most, that are features of their own with a linear kernel: each adds a row and a
 # column to the precision of w.
@@ -115,7 +116,7 @@ def landmarks_of(kernel: Kernel, X: Matrix, n_landmarks: int) -> Landmarks | Non
     axes = sp.identity(X.shape[1], format="csr") * (np.sqrt(kernel.bias) or 1.0)
     if kernel.bias:
         axes = sp.vstack([axes, sp.csr_matrix((1, X.shape[1]))], format="csr")
-    return landmarks_at(kernel, axes if sp.issparse(X) else axes.toarray())
+    return landmarks_at(kernel, axes if sp.issparse(X) else axes.toarray(), ROUNDING)
 
 
 def own_features(kernel: Any, n_features: int) -> int | None:
@@ -124,11 +125,11 @@ def own_features(kernel: Any, n_features: int) -> int | None:
     return n_features + 1 if few else None
 
 
-def landmarks_at(kernel: Kernel, X: Matrix) -> Landmarks:
-    """Return the features of these landmarks."""
+def landmarks_at(kernel: Kernel, X: Matrix, least: float = LEAST_EIGENVALUE) -> Landmarks:
+    """Return the features of these landmarks, of eigenvalues above a share of the largest."""
     Z = _double(X)
     values, vectors = np.linalg.eigh(kernel(Z))
-    kept = values > LEAST_EIGENVALUE * values[-1]
+    kept = values > least * values[-1]
     return Landmarks(Z, vectors[:, kept] / np.sqrt(values[kept]))
 
 
