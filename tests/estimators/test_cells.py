@@ -72,6 +72,18 @@ def test_linear_kernels_are_exact_whatever_the_cells(bias, normalize, sparse):
     assert error(0) > 1e-2
 
 
+def test_many_small_steps_add_up():
+    """Each row of many says little of one weight: cells rest when outputs do, not when rows do."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 1))
+    y = X[:, 0] + 0.3 * rng.standard_normal(400) > 0
+    given = {"kernel": "linear", "normalize_kernel": False, "softness": 0.01, "decision": "vote"}
+    exact = BayesPointClassifier(**GIVEN | given).fit(X, y)
+    clf = fitted(X, y, **given, n_landmarks="auto", cell_size=10, tol=0.1)
+    assert_allclose(clf.predict_proba(X), exact.predict_proba(X), atol=3e-3)
+    assert_allclose(clf.log_evidence_, exact.log_evidence_, atol=0.01)
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_linear_kernels_with_many_columns(normalize):
     rng = np.random.default_rng(0)

@@ -136,7 +136,7 @@ class BayesPointClassifier(KernelClassifier):
     tol : float, default=1e-3
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
         is below this; sweeps of EP, once one more changes no output by more than this many of its
-        standard deviations.
+        standard deviations, or ten times as many by cells.
     warm_start : bool, default=False
         Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
         is taken away if there are more. The seed stays that of the first fit; the billiard flies

@@ -23,9 +23,8 @@ from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.problem import Problem
 from bayespoint.space.kernels import Kernel
 
-# Change of outputs, in standard deviations, that counts as rest: with features that leave nothing
-# over, which all rows move together, and with others.
-EXACT_TOL, TOL = 1e-3, 1e-2
+# Cells may move by so many times what exact EP may, and what features that leave nothing over may.
+COARSER = 10.0
 
 # Cells may not have come to rest in so large a share before it is worth a warning.
 MOST_MOVING = 0.01
@@ -98,7 +97,7 @@ def infer_cells(
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
         tree = grow(problem.X, settings.cell_size, seed)
         how = Sweeping(
-            tol=EXACT_TOL if exact else TOL,
+            tol=plan.tol if exact else COARSER * plan.tol,
             threads=plan.threads,
             stop=plan.budget.spent,
             show=_progress(plan, number, n_trees, begun),

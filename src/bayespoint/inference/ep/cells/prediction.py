@@ -228,7 +228,10 @@ class Cellwise:
 
 
 def _alike(*sites: Array) -> list[int]:
-    """For each machine, the first with the same sites: classes that a cell has no row of."""
+    """For each machine, the first with the same sites: classes that a cell has no row of.
+
+    With landmarks means of w differ between machines, so that none are alike.
+    """
     seen: dict[bytes, int] = {}
     keys = [b"".join(one[machine].tobytes() for one in sites) for machine in range(len(sites[0]))]
     return [seen.setdefault(key, machine) for machine, key in enumerate(keys)]

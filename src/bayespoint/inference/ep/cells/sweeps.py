@@ -288,22 +288,22 @@ class _Cells:
             if not present and len(self.tau) > 1 and absent is not None:
                 state = absent
             else:
-                state = self._propagate(machine, rows, K, np.zeros(len(rows)), MOST_SWEEPS)
+                nothing = np.zeros(len(rows))
+                state = self._propagate(machine, rows, K, nothing, MOST_SWEEPS, self.how.tol)
             if not present:
                 absent = state
             self._keep(machine, number, rows, state)
             self.coef[machine, rows] = state.gaussian.coef
 
     def _propagate(
-        self, machine: int, rows: Array, C: Array, mean: Array, max_sweeps: int
+        self, machine: int, rows: Array, C: Array, mean: Array, max_sweeps: int, tol: float
     ) -> CellState:
         likelihood = self.problem.likelihood(machine, rows)
         tau = self.tau[machine, rows]
         start = None if np.any(np.isnan(tau)) else Sites(tau, self.nu[machine, rows])
         return propagate_cell(
-            C, mean, likelihood, start, tol=self.how.tol, max_sweeps=max_sweeps,
-            dtype=self.how.dtype,
-        )  # fmt: skip
+            C, mean, likelihood, start, tol=tol, max_sweeps=max_sweeps, dtype=self.how.dtype
+        )
 
     def _keep(self, machine: int, number: int, rows: Array, state: CellState) -> None:
         self.tau[machine, rows], self.nu[machine, rows] = state.sites
@@ -366,8 +366,9 @@ class _Cells:
             lower = np.linalg.cholesky(A)
             half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
             mean = features @ scipy.linalg.cho_solve((lower, True), h)
-            state = self._propagate(machine, rows, R + half.T @ half, mean, VISIT_SWEEPS)
-            # Many small steps of the other cells add up: what counts is where outputs have gone.
+            # However small its steps are, a cell takes them, since those of all cells add up:
+            # what counts is where outputs have gone.
+            state = self._propagate(machine, rows, R + half.T @ half, mean, VISIT_SWEEPS, 0.0)
             drift = np.abs(state.gaussian.mean - self.mean[machine, rows])
             drift = np.max(drift / np.sqrt(state.gaussian.variance))
             moved[machine] = np.inf if np.isnan(drift) else max(state.moved, drift)
