@@ -183,8 +183,8 @@ def adult(options):
 
 # Settings of fits that grow, and the largest number of rows.
 GROWING = {
-    "cells": ({"n_landmarks": 0}, 1_000_000),
-    "landmarks": ({"n_landmarks": 300}, 100_000),
+    "cells": ({"n_landmarks": 0, "cell_size": 1_000}, 1_000_000),
+    "landmarks": ({"n_landmarks": 300, "cell_size": 1_000}, 100_000),
     "linear": ({"kernel": "linear"}, 1_000_000),
 }
 
@@ -212,7 +212,7 @@ def grow(size, settings):
     )
     X = np.float32(StandardScaler().fit_transform(X))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    clf = ours(gamma=0.1, softness=0.1, bias=1.0, cell_size=1_000, n_trees=1, **settings)
+    clf = ours(gamma=0.1, softness=0.1, bias=1.0, n_trees=1, **settings)
     seconds = timed(clf.fit, X, y)[1]
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(seconds, most / 1024)

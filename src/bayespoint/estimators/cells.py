@@ -23,8 +23,9 @@ from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks with many machines,
-# each of which has a matrix of them.
-CELL_SIZE = 1000
+# each of which has a matrix of them; small cells where all is in the features, but not more
+# columns than rows.
+CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
 TREES, TREES_WITH_LANDMARKS = 4, 2
 
@@ -83,6 +84,8 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
     own = own_features(parameters.kernel, data.inputs.shape[1])
     fits = own is not None and 8 * WAVE * data.n_machines * own**2 <= parameters.cache_bytes
     if n_landmarks < 0 and own is not None and fits:  # these are exact, whatever the cells
+        if isinstance(parameters.cell_size, str):
+            size = min(size, max(LINEAR_CELL_SIZE, own))
         return CellSettings(int(size), own, max(n_trees, 1))
     return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
 

@@ -115,7 +115,8 @@ class BayesPointClassifier(KernelClassifier):
     cell_size : int or "auto", default="auto"
         Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows nothing of the
         rows of others but what landmarks tell. "auto": one cell with all rows, which is exact,
-        where that takes seconds and ``cache_size`` is enough, else 1,000.
+        where that takes seconds and ``cache_size`` is enough, else 1,000, or fewer with a linear
+        kernel, to which cells do not matter.
     n_landmarks : int or "auto", default="auto"
         Of EP with several cells: rows whose kernel values are features common to all cells; 0 for
         none. "auto": 0, or 700 (300 for four classes and more), by labels left out; with a linear

@@ -30,6 +30,9 @@ WAVE = 8
 # Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
 MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
+# Memory for messages of cells, in bytes; where they need more they are computed again.
+KEPT_BYTES = 256_000_000
+
 # Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest; of columns
 # that are features of their own all but those that rounding makes.
 LEAST_EIGENVALUE, ROUNDING = 1e-5, 1e-12
@@ -327,6 +330,8 @@ class _Cells:
         self.landmarks = landmarks
         self.mean = np.full(self.tau.shape, np.nan)  # of outputs, at the last visit
         n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
+        self.said: dict[tuple[int, int], Message] = {}  # the last messages, where there is room
+        self.keeps = 8 * n_machines * len(self.cells) * n_common**2 <= KEPT_BYTES
         precision, shift = _no_message(n_machines, n_common)
         if not np.any(np.isnan(self.tau)):
             for number in range(len(self.cells)):
@@ -361,7 +366,9 @@ class _Cells:
         features, R = self._own(rows)
         moved, differences = np.zeros(n_machines), []
         for machine in range(n_machines):
-            before = self._message(machine, rows, R, features)
+            before = self.said.get((machine, number))
+            if before is None:
+                before = self._message(machine, rows, R, features)
             A, h = precision[machine] - before.precision, shift[machine] - before.shift
             lower = np.linalg.cholesky(A)
             half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
@@ -375,6 +382,8 @@ class _Cells:
             self.mean[machine, rows] = state.gaussian.mean
             self._keep(machine, number, rows, state)
             after = self._message(machine, rows, R, features)
+            if self.keeps:
+                self.said[machine, number] = after
             differences.append(
                 Message(after.precision - before.precision, after.shift - before.shift)
             )
