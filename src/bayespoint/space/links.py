@@ -238,14 +238,15 @@ def _fit(
         loss_there, gradient = loss(whole(moved))
         return loss_there, gradient[free]
 
-    method: dict[str, Any] = {"method": "L-BFGS-B"}
-    if loss.n <= MOST_CURVED and np.max(np.abs(outputs)) < LARGEST:
+    method: dict[str, Any] = {"method": "L-BFGS-B", "options": {"maxiter": MAX_STEPS}}
+    many = len(label) > FEW_ROWS  # so that the least number of steps counts, not their own cost
+    if many and loss.n <= MOST_CURVED and np.max(np.abs(outputs)) < LARGEST:
         method = {
             "method": "trust-exact",
             "hess": lambda moved: loss.curvature(whole(moved))[np.ix_(free, free)],
+            "options": {"maxiter": MAX_STEPS, "gtol": STEEPEST},
         }
-    options = {"maxiter": MAX_STEPS, "gtol": STEEPEST}
-    best = minimize(value, start[free], jac=True, options=options, **method)
+    best = minimize(value, start[free], jac=True, **method)
     return loss.link(whole(best.x))
 
 
