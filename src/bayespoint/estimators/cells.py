@@ -10,13 +10,12 @@ from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
+from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.sweeps import (
     WAVE,
     Sweeping,
     fit_cells,
-    landmarks_of,
-    own_features,
 )
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs

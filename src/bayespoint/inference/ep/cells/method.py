@@ -10,14 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.cells.sweeps import (
     CellProblem,
     Sweeping,
     TreeFit,
     fit_tree,
-    landmarks_of,
-    own_features,
 )
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.problem import Problem

@@ -13,7 +13,8 @@ import scipy.linalg
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import Factor
-from bayespoint.inference.ep.cells.sweeps import Landmarks, TreeFit
+from bayespoint.inference.ep.cells.landmarks import Landmarks
+from bayespoint.inference.ep.cells.sweeps import TreeFit
 from bayespoint.inference.ep.cells.tree import route
 from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points, block_columns
 
@@ -210,8 +211,8 @@ class Cellwise:
     def _features(self, points: Points) -> Array:
         if self.model.landmarks is None or self.model.projection is None:
             return np.zeros((len(points), 0))
-        landmarks = self.kernel.prepare(self.model.landmarks)
-        return self.kernel.between(points, landmarks) @ self.model.projection
+        landmarks = Landmarks(self.model.landmarks, self.model.projection)
+        return landmarks.features(self.kernel, points)
 
     def _factor(self, machine: int, cell: int, rows: Points) -> tuple[Factor, Array]:
         """Factor of a cell's own part, and what landmarks need of it; made again or held."""

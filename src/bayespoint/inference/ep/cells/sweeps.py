@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
@@ -18,10 +17,11 @@ from bayespoint.inference.ep.cells.cell import (
     own_part,
     propagate_cell,
 )
+from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.tree import Tree
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites
-from bayespoint.space.kernels import Kernel
+from bayespoint.space.kernels import Kernel, Points
 
 # Cells that are swept at a time with landmarks, from the same state: a fixed number, so that
 # results do not depend on the number of threads.
@@ -32,14 +32,6 @@ MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
 # Memory for messages of cells, in bytes; where they need more they are computed again.
 KEPT_BYTES = 256_000_000
-
-# Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest; of columns
-# that are features of their own all but those that rounding makes.
-LEAST_EIGENVALUE, ROUNDING = 1e-5, 1e-12
-
-# Columns, at most, that are features of their own with a linear kernel: each adds a row and a
-# column to the precision of w.
-MOST_OWN = 1_500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,10 +65,9 @@ class CellProblem:
     alone: Array
     own: Array
 
-    def gram(self, rows: Array, others: Array | None = None) -> Array:
-        """Kernel values of rows, in double precision."""
-        left = _double(self.X[rows])
-        return self.kernel(left) if others is None else self.kernel(left, _double(self.X[others]))
+    def points(self, rows: Array) -> Points:
+        """Some rows, prepared for the kernel, in double precision."""
+        return self.kernel.prepare(self.X[rows].astype(np.float64))
 
     def likelihood(self, machine: int, rows: Array) -> Likelihood:
         """Return the likelihood of the labels of some rows."""
@@ -85,55 +76,6 @@ class CellProblem:
             self.targets[machine, rows].astype(np.float64), self.ridge[rows],
             self.odds[machine, rows] / copies, self.log_right[machine, rows] / copies, copies,
         )  # fmt: skip
-
-
-class Landmarks(NamedTuple):
-    """Features common to all cells.
-
-    Attributes
-    ----------
-    X : ndarray or csr_matrix of shape (n_landmarks, n_features)
-    projection : ndarray of shape (n_landmarks, n_common)
-        W: features of x are k(x, Z) W.
-    """
-
-    X: Matrix
-    projection: Array
-
-    def features(self, kernel: Kernel, X: Matrix) -> Array:
-        """Return the features of rows, (n, n_common), in double precision."""
-        return kernel(_double(X), self.X) @ self.projection
-
-
-def landmarks_of(kernel: Kernel, X: Matrix, n_landmarks: int) -> Landmarks | None:
-    """Return the features of so many landmarks; None for none.
-
-    They are the first rows: their order, by hashes, is as good as random. One more than there are
-    columns, with a linear kernel, are a point on each axis and the origin: their features are the
-    columns themselves, and leave nothing over.
-    """
-    if not n_landmarks:
-        return None
-    if own_features(kernel.name, X.shape[1]) != n_landmarks:
-        return landmarks_at(kernel, X[:n_landmarks])
-    axes = sp.identity(X.shape[1], format="csr") * (np.sqrt(kernel.bias) or 1.0)
-    if kernel.bias:
-        axes = sp.vstack([axes, sp.csr_matrix((1, X.shape[1]))], format="csr")
-    return landmarks_at(kernel, axes if sp.issparse(X) else axes.toarray(), ROUNDING)
-
-
-def own_features(kernel: Any, n_features: int) -> int | None:
-    """Landmarks whose features are those of the kernel itself, where it has few: it is linear."""
-    few = isinstance(kernel, str) and kernel == "linear" and n_features < MOST_OWN
-    return n_features + 1 if few else None
-
-
-def landmarks_at(kernel: Kernel, X: Matrix, least: float = LEAST_EIGENVALUE) -> Landmarks:
-    """Return the features of these landmarks, of eigenvalues above a share of the largest."""
-    Z = _double(X)
-    values, vectors = np.linalg.eigh(kernel(Z))
-    kept = values > least * values[-1]
-    return Landmarks(Z, vectors[:, kept] / np.sqrt(values[kept]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -284,7 +226,8 @@ class _Cells:
         if not len(rows):
             self.change[:, number] = 0
             return
-        K = self.problem.gram(rows)
+        points = self.problem.points(rows)
+        K = self.problem.kernel.between(points, points)
         absent: CellState | None = None  # machines without a row of their class are all equal
         for machine in range(len(self.tau)):
             present = np.any(self.problem.targets[machine, rows] > 0)
@@ -391,8 +334,9 @@ class _Cells:
 
     def _own(self, rows: Array) -> tuple[Array, Array]:
         """Features of rows, and the part of their Gram matrix that these leave over."""
-        features = self.landmarks.features(self.problem.kernel, self.problem.X[rows])
-        return features, self.problem.gram(rows) - features @ features.T
+        kernel, points = self.problem.kernel, self.problem.points(rows)
+        features = self.landmarks.features(kernel, points)
+        return features, kernel.between(points, points) - features @ features.T
 
     def _messages(self, number: int) -> list[Message]:
         rows = self.cells[number]
@@ -436,7 +380,3 @@ class _Cells:
 def _no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
     """Precision and shift of w in the prior."""
     return np.tile(np.eye(n_common), (n_machines, 1, 1)), np.zeros((n_machines, n_common))
-
-
-def _double(X: Matrix) -> Matrix:
-    return X.astype(np.float64)
