@@ -1,6 +1,7 @@
 """EP by cells as a classifier: exact answers where both apply, any data, files and refusals."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -285,9 +286,37 @@ def test_no_time_at_all_leaves_finite_probabilities(clock, n_landmarks):
     assert np.all(np.isfinite(clf.predict_proba(NEW)))
 
 
+@pytest.mark.slow
+def test_a_million_rows():
+    """As good as any of its parts; what is learnt of a row takes a few numbers."""
+    X, y = make_moons(1_000_000, noise=0.3, random_state=0)
+    clf = fitted(np.float32(X), y, cell_size=100, n_trees=1)
+    assert log_loss(clf) < log_loss(fitted(np.float32(X[:1000]), y[:1000], cell_size=100)) + 0.01
+    assert len(pickle.dumps(clf)) < 300 * len(X)
+
+
+@pytest.mark.parametrize("n_landmarks", [0, 60])
+def test_memory_is_bounded_by_cache_size_and_changes_nothing(n_landmarks):
+    """Beside rows and model; one tree's factors would take 6 MB."""
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    given = {"cell_size": 250, "n_landmarks": n_landmarks, "n_trees": 1}
+    fitted(X[:500], y[:500], **given)  # what is loaded or compiled once
+    found = {}
+    for cache_size in (5.2, 2000.0):
+        tracemalloc.start()
+        clf = fitted(X, y, cache_size=cache_size, n_jobs=4, **given)
+        kept, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        found[cache_size] = clf.predict_proba(NEW), most - kept
+    assert_array_equal(found[5.2][0], found[2000.0][0])
+    assert found[5.2][1] < 5.2e6
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"cache_size": 0.1}, "needs 0.2 MB for a cell of 60 rows with 0 landmarks"),
+        ({"cache_size": 0.3, "n_landmarks": 50}, "lower cell_size or n_landmarks"),
         ({"cell_size": 1}, "cell_size must be 'auto' or a whole number >= 2"),
         ({"n_trees": 0}, "n_trees must be 'auto'"),
         ({"n_landmarks": -1}, "n_landmarks must be 'auto'"),

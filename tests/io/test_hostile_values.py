@@ -288,6 +288,44 @@ def test_shapes_that_do_not_agree_are_refused(part, good, tmp_path):
     refused(path, "has shape .* it must be")
 
 
+def first(value):
+    """Return what puts a value first in an array."""
+
+    def change(array):
+        array.ravel()[0] = value
+        return array
+
+    return change
+
+
+MODEL = "predictor_.model"
+WRONG_CELLS = [
+    (f"{MODEL}.order", first(60), "order goes from"),
+    (f"{MODEL}.order", lambda a: a[1:].copy(), "order|shape"),
+    (f"{MODEL}.begin", first(1), "cells do not follow each other"),
+    (f"{MODEL}.begin", lambda a: a[::-1].copy(), "cells do not follow each other"),
+    (f"{MODEL}.children", first(0), "children lead back"),
+    (f"{MODEL}.children", first(10**6), "nodes or cells that are not there"),
+    (f"{MODEL}.children", first(-(10**6)), "nodes or cells that are not there"),
+    (f"{MODEL}.roots", first(10**6), "nodes or cells that are not there"),
+    (f"{MODEL}.roots", lambda a: a[:0].copy(), "roots|trees|shape"),
+    (f"{MODEL}.tau", first(-1.0), "tau is negative"),
+    (f"{MODEL}.coef", first(np.nan), "coef has values that are not finite"),
+    (f"{MODEL}.normals", first(np.inf), "normals has values that are not finite"),
+    (f"{MODEL}.common_factor", first(0.0), "not that of a precision"),
+    (f"{MODEL}.landmarks", lambda a: a[:, :-1].copy(), "landmarks has shape"),
+    (f"{MODEL}.projection", lambda a: a[:-1].copy(), "shape"),
+]
+
+
+def test_wrong_cells_are_refused(tmp_path):
+    good, path = tmp_path / "good.bpm", tmp_path / "m.bpm"
+    model_file.save(good, fitted(inference="ep", cell_size=20, n_landmarks=5, n_trees=2))
+    model_file.load(changed_array(good, path, f"{MODEL}.tau", lambda a: a))  # the control
+    for name, change, reason in WRONG_CELLS:
+        refused(changed_array(good, path, name, change), reason, name)
+
+
 def test_an_unchanged_edit_loads(good, tmp_path):
     """The control: what the edits above do beside their change is harmless."""
     path = edited(good, tmp_path / "m.bpm", lambda _, __: None)

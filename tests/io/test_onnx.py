@@ -146,6 +146,13 @@ def test_callable_kernel_is_refused():
         to_onnx(clf)
 
 
+def test_cells_are_refused():
+    X, y, _ = problem()
+    clf = BayesPointClassifier(inference="ep", cell_size=10, n_landmarks=0, **SETTINGS).fit(X, y)
+    with pytest.raises(ValueError, match="cells has no ONNX graph"):
+        to_onnx(clf)
+
+
 def test_linear_graph_holds_no_training_points():
     X, y, _ = problem(n_train=100)
     clf = BayesPointClassifier("linear", inference="perceptron", **SETTINGS).fit(X, y)

@@ -31,6 +31,24 @@ def test_results_come_back_in_order(n_threads):
         assert threads.each(lambda i: i * i, range(20)) == [i * i for i in range(20)]
 
 
+@pytest.mark.parametrize(("at_once", "most"), [(None, 3), (2, 2), (1, 1)])
+def test_so_many_calls_at_once(at_once, most):
+    running, seen, lock = 0, [], threading.Lock()
+
+    def work(_):
+        nonlocal running
+        with lock:
+            running += 1
+            seen.append(running)
+        time.sleep(0.05)  # until others have begun
+        with lock:
+            running -= 1
+
+    with open_threads(3) as threads:
+        threads.each(work, range(6), at_once)
+    assert max(seen) == most
+
+
 @pytest.mark.parametrize("where", ["a worker", "the caller that waits", "the caller that starts"])
 def test_no_work_goes_on_behind_an_interrupt(where):
     # What is still running would write into rows and outputs that the caller goes on to use.

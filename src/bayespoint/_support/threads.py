@@ -17,14 +17,25 @@ class Threads:
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
-    def each(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
-        """Call ``function`` on each argument and return the results in order."""
-        if self._pool is None:
+    def each(
+        self, function: Callable[[Any], Any], arguments: Iterable[Any], at_once: int | None = None
+    ) -> list[Any]:
+        """Call ``function`` on each argument and return the results in order.
+
+        ``at_once``: most calls that run at a time, where each takes much memory.
+        """
+        if self._pool is None or at_once == 1:
             return [function(argument) for argument in arguments]
+        gate = threading.Semaphore(at_once or self.n_threads)
+
+        def gated(argument: Any) -> Any:
+            with gate:
+                return function(argument)
+
         futures: list = []
         try:
             for argument in arguments:
-                futures.append(self._pool.submit(function, argument))  # noqa: PERF401
+                futures.append(self._pool.submit(gated, argument))  # noqa: PERF401
             return [future.result() for future in futures]
         except BaseException:  # an error or Ctrl-C: nothing may run on behind our back
             for future in futures:

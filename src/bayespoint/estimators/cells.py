@@ -11,12 +11,9 @@ from bayespoint._support.types import Array
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
+from bayespoint.inference.ep.cells.memory import Memory, needed_bytes
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
-from bayespoint.inference.ep.cells.sweeps import (
-    WAVE,
-    Sweeping,
-    fit_cells,
-)
+from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
@@ -81,12 +78,31 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         for value in (parameters.n_landmarks, parameters.n_trees)
     )
     own = own_features(parameters.kernel, data.inputs.shape[1])
-    fits = own is not None and 8 * WAVE * data.n_machines * own**2 <= parameters.cache_bytes
-    if n_landmarks < 0 and own is not None and fits:  # these are exact, whatever the cells
+    if n_landmarks < 0 and own is not None:  # these are exact, whatever the cells
         if isinstance(parameters.cell_size, str):
             size = min(size, max(LINEAR_CELL_SIZE, own))
-        return CellSettings(int(size), own, max(n_trees, 1))
+        exact_cells = CellSettings(int(size), own, max(n_trees, 1))
+        if _memory(exact_cells, data.n_machines, parameters.cache_bytes).at_once:
+            return exact_cells
+        size = CELL_SIZE if isinstance(parameters.cell_size, str) else size
     return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
+
+
+def check_cells(parameters: Parameters, data: TrainingData, cells: CellSettings) -> None:
+    """Refuse cells that there is no memory for."""
+    if _memory(cells, data.n_machines, parameters.cache_bytes).at_once:
+        return
+    needed = needed_bytes(cells.cell_size, max(cells.n_landmarks, 0), data.n_machines) / 1e6
+    fewer = "cell_size or n_landmarks" if cells.n_landmarks > 0 else "cell_size"
+    raise ValueError(
+        f"EP by cells needs {needed:.1f} MB for a cell of {cells.cell_size} rows with "
+        f"{max(cells.n_landmarks, 0)} landmarks and {data.n_machines} machines; got "
+        f"cache_size={parameters.cache_size}. Raise cache_size, or lower {fewer}."
+    )
+
+
+def _memory(cells: CellSettings, n_machines: int, n_bytes: float) -> Memory:
+    return Memory.of(n_bytes, cells.cell_size, max(cells.n_landmarks, 0), n_machines)
 
 
 def _with_trees(cells: CellSettings) -> CellSettings:
@@ -111,14 +127,16 @@ class CellTrials:
     threads : Threads
     late : callable
         Whether the time for choosing is over.
+    cache_bytes : float
     """
 
     def __init__(
         self, cells: CellSettings, data: TrainingData, problem_with: Callable, noise: float,
-        entropy: int, threads: Threads, late: Callable[[], bool],
+        entropy: int, threads: Threads, late: Callable[[], bool], cache_bytes: float,
     ) -> None:  # fmt: skip
         self._cells, self._data, self._problem_with = cells, data, problem_with
         self._noise, self._threads, self._out_of_time = noise, threads, late
+        self._cache_bytes = cache_bytes
         self._alone = ~contested(data.distinct)
         self._rows, self._begin = _some_cells(cells, data, entropy)
         self._found: dict[Any, float] = {}
@@ -142,9 +160,15 @@ class CellTrials:
             settings, n_landmarks = self._with_landmarks(settings, names)
         return replace(settings, cells=_with_trees(self._cells._replace(n_landmarks=n_landmarks)))
 
+    def _memory(self, n_landmarks: int) -> Memory:
+        cells = self._cells._replace(n_landmarks=n_landmarks)
+        return _memory(cells, self._data.n_machines, self._cache_bytes)
+
     def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
         number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._rows) // 2)
+        if not self._memory(number).at_once:
+            return settings, 0
         best, most = settings, self.value(settings, 0) + WORTH
         tried = [settings]
         if "gamma" in names:
@@ -193,7 +217,7 @@ class CellTrials:
         )
         landmarks = landmarks_of(kernel, self._data.inputs.X, n_landmarks)  # those of the fit
         order = np.arange(len(self._rows))
-        how = Sweeping(threads=self._threads, visits=TRIED_VISITS)
+        how = Sweeping(threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks))
         fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
         label, weight = self._data.distinct.label[self._rows], problem.weight
         outputs = vote_outputs(fit.scores[0])

@@ -335,7 +335,8 @@ class BayesPointClassifier(KernelClassifier):
             kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
             problem = problem_of(
                 kernel, data.inputs, data.distinct, settings, data.classes.tolist(),
-                cache_bytes=parameters.cache_bytes, threads=threads,
+                cache_bytes=parameters.cache_bytes if settings.cells is None else 0,
+                threads=threads,
             )  # fmt: skip
             data.check_origin(problem.rows.diagonal)
             if settings.softness == 0:
@@ -354,6 +355,7 @@ class BayesPointClassifier(KernelClassifier):
                     cell_problem(problem, kernel, data.inputs.X, alone, data.own_copies),
                     settings.cells,
                     plan,
+                    parameters.cache_bytes,
                     held,
                 )
             predictor = predictor_of(inferred, problem, data, settings, kernel)

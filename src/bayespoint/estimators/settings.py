@@ -14,7 +14,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
-from bayespoint.estimators.cells import CellTrials, cells_wanted
+from bayespoint.estimators.cells import CellTrials, cells_wanted, check_cells
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import (
     Parameters,
@@ -187,6 +187,7 @@ def _check_memory(
     parameters: Parameters, data: TrainingData, settings: Settings, place: Any
 ) -> None:
     if settings.cells is not None:
+        check_cells(parameters, data, settings.cells)
         return
     n_points, needed = data.inputs.shape[0], _needed(data, settings, place)
     what = f"inference={settings.inference!r} ({settings.inference_reason})"
@@ -273,7 +274,9 @@ def _settle_cells(
 
     noise = float(np.average(settings.class_noise, weights=data.class_share))
     assert settings.cells is not None
-    trials = CellTrials(settings.cells, data, problem_with, noise, entropy, threads, late)
+    trials = CellTrials(
+        settings.cells, data, problem_with, noise, entropy, threads, late, parameters.cache_bytes
+    )
     return trials.best(settings, names, biases)
 
 

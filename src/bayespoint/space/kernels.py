@@ -211,13 +211,28 @@ class Kernel:
         left = kernel.prepare(X)
         return kernel.between(left, left if Y is None else kernel.prepare(Y))
 
-    def between(self, left: Points, right: Points) -> Array:
-        """Return the kernel values of prepared points."""
-        values = np.empty((len(left), len(right)), dtype=left.X.dtype)
+    def between(
+        self, left: Points, right: Points, dtype: Any = None, *, upper: bool = False
+    ) -> Array:
+        """Return the kernel values of prepared points.
+
+        Parameters
+        ----------
+        left, right : Points
+        dtype : dtype, optional
+            Precision of the values; that of the points by default, in which distances are
+            computed whatever it is.
+        upper : bool, default=False
+            Leave zeros below the diagonal, where whole blocks are.
+        """
+        shape, dtype = (len(left), len(right)), dtype or left.X.dtype
+        values = np.zeros(shape, dtype) if upper else np.empty(shape, dtype)
+        few = self._loops_over_non_zeros(left, len(left))
+        dense = left.X.toarray() if few else None
         for start in range(0, len(left), BLOCK_ROWS):
-            panel = self.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
-            for first in range(0, len(right), block_columns(len(right))):
-                block = self.block(panel, right, first)[: len(left) - start]
+            panel = self.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))), dense)
+            for first in range(start if upper else 0, len(right), block_columns(len(right))):
+                block = self.block(panel, right, first, dtype)[: len(left) - start]
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
         return values
 
@@ -281,38 +296,42 @@ class Kernel:
             return BLOCK_ROWS
         return BLOCK_ROWS // 4 if n_wanted <= BLOCK_ROWS // 4 else BLOCK_ROWS // 2
 
-    def _loops_over_non_zeros(self, points: Points) -> bool:
-        dense_bytes = BLOCK_ROWS * points.X.shape[1] * points.X.dtype.itemsize
+    def _loops_over_non_zeros(self, points: Points, n_rows: int = BLOCK_ROWS) -> bool:
+        dense_bytes = n_rows * points.X.shape[1] * points.X.dtype.itemsize
         return self.uses_products and sp.issparse(points.X) and dense_bytes <= DENSE_PANEL_BYTES
 
-    def panel(self, points: Points, index: Array) -> "Panel":
-        """Gather the rows ``index`` of a block, once for all its columns."""
+    def panel(self, points: Points, index: Array, dense: Array | None = None) -> "Panel":
+        """Gather the rows ``index`` of a block, once for all its columns.
+
+        ``dense``: all rows of sparse points, where they are at hand.
+        """
         n_rows = self.panel_rows(points, len(index))
         padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
-        gathered = points.X[padded]
+        gathered = points.X[padded] if dense is None else dense[padded]
         if self._loops_over_non_zeros(points):
             transposed = aligned_empty((gathered.shape[1], n_rows), gathered.dtype)
-            transposed[:] = gathered.toarray().T
+            transposed[:] = (gathered.toarray() if dense is None else gathered).T
             gathered = transposed
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
         scale = None if points.scale is None else points.scale[padded]
         return Panel(gathered, squared_norm, scale)
 
-    def block(self, panel: "Panel", points: Points, first: int) -> Array:
+    def block(self, panel: "Panel", points: Points, first: int, dtype: Any = None) -> Array:
         """Kernel values of a panel's rows and `block_columns` points from ``first`` on.
 
-        The rows that pad the panel are there, too.
+        The rows that pad the panel are there, too. ``dtype`` as for `between`.
         """
         columns = slice(first, min(first + block_columns(len(points)), len(points)))
-        values = self._raw_block(panel, points, columns)
+        dtype = dtype or points.X.dtype
+        values = self._raw_block(panel, points, columns, dtype).astype(dtype, copy=False)
         if self.bias:
             values += self.bias
         if self.normalize:
-            values *= panel.scale[:, None]
-            values *= points.scale[columns]
+            values *= panel.scale[:, None].astype(dtype, copy=False)
+            values *= points.scale[columns].astype(dtype, copy=False)
         return values
 
-    def _raw_block(self, panel: "Panel", points: Points, columns: slice) -> Array:
+    def _raw_block(self, panel: "Panel", points: Points, columns: slice, dtype: Any) -> Array:
         if self.name == "precomputed":
             return panel.X[:, columns].copy()
         if callable(self.name):
@@ -322,13 +341,14 @@ class Kernel:
             return self._call(panel.X, points.X[padded])[:, :n_columns]
         if self.name == "laplacian":
             return _laplacian(panel.X, points.X[columns], self.width)
-        values = self._polynomial(panel, points, columns)
+        values = self._polynomial(panel, points, columns, dtype)
         if self.name == "rbf":
+            values = values.astype(dtype, copy=False)
             np.minimum(values, 0.0, out=values)  # rounding can leave a distance below zero
             np.exp(values, out=values)
         return values
 
-    def _polynomial(self, panel: "Panel", points: Points, columns: slice) -> Array:
+    def _polynomial(self, panel: "Panel", points: Points, columns: slice, wanted: Any) -> Array:
         """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential."""
         dtype, n_columns = points.X.dtype, columns.stop - columns.start
         factor, degree = 1.0, 1.0
@@ -350,7 +370,7 @@ class Kernel:
                 X.indptr, X.indices, X.data, columns.start, panel.X, dtype.type(factor),
                 row_term, column_term, int(degree) if whole else 1, values,
             )  # fmt: skip
-            return _power(np.ascontiguousarray(values.T), 1 if whole else degree)
+            return _power(np.ascontiguousarray(values.T, wanted), 1 if whole else degree)
         values = _products(panel, points, columns)
         values *= factor
         values += row_term[:, None]

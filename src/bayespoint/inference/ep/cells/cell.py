@@ -37,16 +37,25 @@ TILE = 128
 MOST_ROUNDING = 0.1
 
 
+def precision(tau: Array, diagonal: Array, dtype: Any) -> Any:
+    """Return the precision that I + T^1/2 C T^1/2 needs, given the diagonal of C: this or double.
+
+    With very little softness its eigenvalues reach from 1 to more than single precision tells
+    apart.
+    """
+    felt = np.finfo(dtype).eps * (len(tau) + float(tau @ diagonal)) > MOST_ROUNDING
+    return np.dtype(np.float64 if felt else dtype)
+
+
 class Factor:
     """Cholesky factor L of B = I + T^1/2 C T^1/2, in single or double precision.
 
-    In double precision, too, where rounding in single precision would be felt: with very little
-    softness the eigenvalues of B reach from 1 to more than single precision tells apart.
+    In double precision, too, where rounding in single precision would be felt.
 
     Parameters
     ----------
     C : ndarray of shape (n, n)
-        In double precision; what is below the diagonal is not looked at.
+        What is below the diagonal is not looked at.
     tau : ndarray of shape (n,)
     dtype : dtype
     rounded : ndarray of shape (n, n), optional
@@ -55,13 +64,10 @@ class Factor:
 
     def __init__(self, C: Array, tau: Array, dtype: Any, rounded: Array | None = None) -> None:
         self.root = np.sqrt(tau)
-        trace = len(tau) + float(tau @ C.diagonal())
-        for precision in (np.dtype(dtype), np.dtype(np.float64)):
-            if precision.itemsize < 8 and np.finfo(precision).eps * trace > MOST_ROUNDING:
-                continue
-            held = rounded is not None and rounded.dtype == precision
-            matrix: Any = rounded if held else C.astype(precision, copy=False)
-            root = self.root.astype(precision)
+        for tried in (precision(tau, C.diagonal(), dtype), np.dtype(np.float64)):
+            held = rounded is not None and rounded.dtype == tried
+            matrix: Any = rounded if held else C.astype(tried, copy=False)
+            root = self.root.astype(tried)
             B = np.multiply(matrix, root, order="C")
             B *= root[:, None]
             B[np.diag_indices_from(B)] += 1

@@ -1,5 +1,6 @@
 """Expectation propagation by cells, for all machines of a problem."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.draws import Draws, Plan
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
+from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.cells.sweeps import (
     CellProblem,
@@ -80,8 +82,9 @@ def cell_problem(
 
 
 def infer_cells(
-    problem: CellProblem, settings: CellSettings, plan: Plan, held: Draws | None = None
-) -> Cells:
+    problem: CellProblem, settings: CellSettings, plan: Plan, cache_bytes: float,
+    held: Draws | None = None,
+) -> Cells:  # fmt: skip
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
     start: Any = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
     landmarks = landmarks_of(problem.kernel, problem.X, settings.n_landmarks)
@@ -98,6 +101,7 @@ def infer_cells(
         how = Sweeping(
             tol=plan.tol if exact else COARSER * plan.tol,
             threads=plan.threads,
+            memory=Memory.of(cache_bytes, *settings[:2], n_machines),
             stop=plan.budget.spent,
             show=_progress(plan, number, n_trees, begun),
         )
@@ -124,12 +128,13 @@ def infer_cells(
 
 
 def _progress(plan: Plan, number: int, n_trees: int, begun: float) -> Callable[[int, int], None]:
-    """Show how much of all trees is done, and when the rest will be at this pace."""
+    """Show how much of all trees is done, in percent, and when the rest will be at this pace."""
 
     def show(done: int, total: int) -> None:
-        now, all_trees = number * total + done, n_trees * total
-        left = (plan.budget.elapsed() - begun) * (all_trees - now) / now
-        plan.budget.show(now, all_trees, f"cells, about {left:.0f} s left," if left else "cells,")
+        share = (number + done / total) / n_trees
+        left = (plan.budget.elapsed() - begun) * (1 - share) / share
+        told = f"% of cells, about {left:.0f} s left," if share < 1 else "% of cells,"
+        plan.budget.show(math.floor(100 * share), 100, told)
 
     return show
 

@@ -12,11 +12,11 @@ import scipy.linalg
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
-from bayespoint.inference.ep.cells.cell import Factor
+from bayespoint.inference.ep.cells.cell import Factor, precision
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.sweeps import TreeFit
 from bayespoint.inference.ep.cells.tree import route
-from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points, block_columns
+from bayespoint.space.kernels import Kernel, Points
 
 # Memory for factors of cells, in bytes, of all models of this process.
 CACHE_BYTES = 256_000_000
@@ -218,10 +218,13 @@ class Cellwise:
         """Factor of a cell's own part, and what landmarks need of it; made again or held."""
 
         def make() -> tuple[Any, int]:
-            features, C = self._features(rows), _upper(self.kernel, rows)
-            if features.shape[1]:
+            features, tau = self._features(rows), self.model.tau[machine, self._where(cell)]
+            common = features.shape[1] > 0  # what it leaves over has fewer digits
+            dtype = np.float64 if common else precision(tau, rows.length**2, np.float32)
+            C = self.kernel.between(rows, rows, dtype, upper=True)
+            if common:
                 C -= features @ features.T
-            factor = Factor(C, self.model.tau[machine, self._where(cell)], np.float32)
+            factor = Factor(C, tau, np.float32)
             solved = factor.solve(features)
             return (factor, solved), factor.lower.nbytes + solved.nbytes
 
@@ -236,18 +239,6 @@ def _alike(*sites: Array) -> list[int]:
     seen: dict[bytes, int] = {}
     keys = [b"".join(one[machine].tobytes() for one in sites) for machine in range(len(sites[0]))]
     return [seen.setdefault(key, machine) for machine, key in enumerate(keys)]
-
-
-def _upper(kernel: Kernel, points: Points) -> Array:
-    """Kernel values of points on and above the diagonal: a factor needs no others."""
-    n = len(points)
-    C = np.zeros((n, n))
-    for start in range(0, n, BLOCK_ROWS):
-        panel = kernel.panel(points, np.arange(start, min(start + BLOCK_ROWS, n)))
-        for first in range(start, n, block_columns(n)):
-            block = kernel.block(panel, points, first)[: n - start]
-            C[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
-    return C
 
 
 def _parts_of_cells(cell_of: Array) -> Iterator[tuple[int, Array]]:

@@ -1,5 +1,6 @@
 """Sites of all cells of a tree: each cell by itself, or in turn around landmarks."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,20 +19,17 @@ from bayespoint.inference.ep.cells.cell import (
     propagate_cell,
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks
+from bayespoint.inference.ep.cells.memory import WAVE, Memory
 from bayespoint.inference.ep.cells.tree import Tree
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites
 from bayespoint.space.kernels import Kernel, Points
 
-# Cells that are swept at a time with landmarks, from the same state: a fixed number, so that
-# results do not depend on the number of threads.
-WAVE = 8
-
 # Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
 MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
-# Memory for messages of cells, in bytes; where they need more they are computed again.
-KEPT_BYTES = 256_000_000
+# Visits that are expected before the first two have shown how fast changes shrink.
+USUAL_VISITS = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +131,7 @@ class Sweeping(NamedTuple):
     dtype: Any = np.float32
     visits: int = MOST_VISITS  # around landmarks, at most
     threads: Threads = Threads(1)
+    memory: Memory = Memory()
     stop: Callable[[], bool] = lambda: False
     show: Callable[[int, int], None] = lambda *_: None
 
@@ -204,6 +203,10 @@ class _Cells:
         self.change = np.full((shape[0], n_cells), np.inf)
         self.evidence, self.by_sites = (np.zeros((shape[0], n_cells)) for _ in range(2))
 
+    def _each(self, solve: Callable[[int], Any], numbers: range) -> list[Any]:
+        """Solve cells, as many at a time as there is memory for."""
+        return self.how.threads.each(solve, numbers, self.how.memory.at_once)
+
     def forget_unvisited(self) -> None:
         """Let cells that time did not allow for know what the prior knows."""
         unvisited = np.isnan(self.tau)
@@ -218,7 +221,7 @@ class _Cells:
             if first and self.how.stop():
                 break
             numbers = range(first, min(first + step, len(self.cells)))
-            self.how.threads.each(self._alone, numbers)
+            self._each(self._alone, numbers)
             self.how.show(numbers.stop, len(self.cells))
 
     def _alone(self, number: int) -> None:
@@ -274,7 +277,7 @@ class _Cells:
         self.mean = np.full(self.tau.shape, np.nan)  # of outputs, at the last visit
         n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
         self.said: dict[tuple[int, int], Message] = {}  # the last messages, where there is room
-        self.keeps = 8 * n_machines * len(self.cells) * n_common**2 <= KEPT_BYTES
+        self.keeps = 8 * n_machines * len(self.cells) * n_common**2 <= self.how.memory.kept
         precision, shift = _no_message(n_machines, n_common)
         if not np.any(np.isnan(self.tau)):
             for number in range(len(self.cells)):
@@ -282,11 +285,13 @@ class _Cells:
                     precision[machine] += message.precision
                     shift[machine] += message.shift
         moved = np.full((n_machines, len(self.cells)), np.inf)
+        expected, n_cells = min(USUAL_VISITS, self.how.visits), len(self.cells)
         for visit in range(self.how.visits):
-            for first in range(0, len(self.cells), WAVE):
-                numbers = range(first, min(first + WAVE, len(self.cells)))
+            before = np.max(moved)
+            for first in range(0, n_cells, WAVE):
+                numbers = range(first, min(first + WAVE, n_cells))
                 state = precision.copy(), shift.copy()
-                found = self.how.threads.each(lambda i: self._visit(i, *state), numbers)  # noqa: B023
+                found = self._each(lambda i: self._visit(i, *state), numbers)  # noqa: B023
                 for number, (change, differences) in zip(numbers, found, strict=True):
                     moved[:, number] = change
                     for machine, difference in enumerate(differences):
@@ -294,11 +299,20 @@ class _Cells:
                         shift[machine] += difference.shift
                 if self.how.stop() and visit:
                     break
-            self.how.show(visit + 1, self.how.visits)
+                self.how.show(visit * n_cells + numbers.stop, expected * n_cells)
             if self.how.stop() or np.max(moved) <= self.how.tol:
                 break
+            expected = min(visit + 1 + self._visits_left(before, np.max(moved)), self.how.visits)
         self.change = moved
         return precision, shift
+
+    def _visits_left(self, before: float, now: float) -> int:
+        """Visits until none changes, for progress: changes shrink by the same factor each time."""
+        if not np.isfinite(before):
+            return USUAL_VISITS
+        if now >= before:
+            return self.how.visits
+        return math.ceil(math.log(now / self.how.tol) / math.log(before / now))
 
     def _visit(self, number: int, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
         """Sweep one cell given what all others say; how its message changes."""
@@ -374,7 +388,7 @@ class _Cells:
                     + 0.5 * pull @ (common + R @ coef)
                 )  # fmt: skip
 
-        self.how.threads.each(one, range(len(self.cells)))
+        self._each(one, range(len(self.cells)))
 
 
 def _no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
