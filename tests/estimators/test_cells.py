@@ -1,5 +1,6 @@
 """EP by cells as a classifier: exact answers where both apply, any data, files and refusals."""
 
+import os
 import pickle
 import tracemalloc
 
@@ -11,6 +12,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.inference.ep.cells import prediction
 from bayespoint.io import model_file
 
 GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
@@ -161,6 +163,19 @@ def test_weights_are_copies_and_class_weights_shift():
     assert_allclose(shifted - fitted().decision_function(NEW), np.log(5), atol=1e-8)
 
 
+@pytest.mark.parametrize("n_landmarks", [0, 60])
+def test_weights_below_one_count_less(n_landmarks):
+    """As the exact answer has it."""
+    weight = np.full(300, 0.1)
+    given = {"decision": "vote", "n_landmarks": n_landmarks, "cell_size": 150}
+    clf = fitted(weight=weight, **given)
+    exact = BayesPointClassifier(**GIVEN | {"decision": "vote"}).fit(X, Y, weight)
+    away = np.mean(np.abs(clf.predict_proba(NEW) - exact.predict_proba(NEW)))
+    assert away < (0.005 if n_landmarks else 0.05)
+    unweighted = fitted(**given).predict_proba(NEW)
+    assert np.mean(np.abs(clf.predict_proba(NEW) - unweighted)) > 0.05
+
+
 def test_layouts_order_and_threads_change_nothing():
     clf = fitted()
     p = clf.predict_proba(NEW)
@@ -263,6 +278,28 @@ def test_a_warm_start_begins_with_the_old_sites():
     )
 
 
+def test_a_warm_start_with_one_cell_after_many_begins_anew():
+    clf = fitted(warm_start=True).set_params(cell_size="auto").fit(X, Y)
+    assert_allclose(
+        clf.predict_proba(NEW), BayesPointClassifier(**GIVEN).fit(X, Y).predict_proba(NEW)
+    )
+
+
+def test_no_tolerance_goes_on_to_the_last_visit():
+    with pytest.warns(ConvergenceWarning, match="had not come to rest"):
+        clf = fitted(n_landmarks=20, tol=0.0, verbose=1)
+    assert clf.score(NEW, LABELS) > 0.85
+
+
+def test_the_cache_is_new_after_a_fork():
+    clf, p = fitted(), fitted().predict_proba(NEW)
+    with prediction._CACHE._lock:  # as another thread may
+        child = os.fork()
+        if not child:
+            os._exit(int(not np.array_equal(clf.predict_proba(NEW), p)))
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_rejection_takes_one_fit():
     clf = RejectingClassifier(
         BayesPointClassifier(**GIVEN | CELLS), coverage=0.8, reject_label=-1
@@ -272,7 +309,7 @@ def test_rejection_takes_one_fit():
 
 def test_time_that_is_up_leaves_a_usable_fit(clock):
     clock.step = 1.0
-    clf = fitted(max_time=3.0, n_trees=8)
+    clf = fitted(max_time=20.0, n_trees=8)
     assert clf.score(NEW, LABELS) > 0.5
     assert len(clf.predictor_.model.roots) < 8
 
@@ -284,6 +321,9 @@ def test_no_time_at_all_leaves_finite_probabilities(clock, n_landmarks):
     with pytest.warns(ConvergenceWarning, match="cells had not come to rest"):
         clf = fitted(X, y, cell_size=30, max_time=1.0, n_landmarks=n_landmarks)
     assert np.all(np.isfinite(clf.predict_proba(NEW)))
+    # Labels that nobody looked at are as good as tossed, and the link does not mind them.
+    assert clf.log_evidence_ < -0.5 * len(y) * np.log(2)
+    assert abs(clf.predictor_.link.offset[0]) < 0.6
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What "auto" takes for which data, and how perceptrons choose settings by labels left out."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -19,24 +20,58 @@ from bayespoint.space.kernels import scale_gamma
 # ---------------------------------------------------------------------- which method
 
 
-def method_of(n_points, n_classes, **settings):
-    """Method that "auto" takes for so many points."""
+def methods_of(n_points, n_classes, before=None, **settings):
+    """Methods that "auto" takes, or lets held-out labels choose from, for so many points."""
     share = np.full(n_classes, 1 / n_classes)
     data = TrainingData(
         Inputs(np.zeros((n_points, 1))), None, np.arange(n_classes), share, 0 * share, n_points
     )
     parameters = BayesPointClassifier(**settings).checked_parameters()
-    return settling.choose_method(parameters, data, Host()).inference
+    found = settling.choose_method(parameters, data, Host(), before)
+    return [settings.inference for settings in found if settings is not None]
 
 
 def test_the_method_is_chosen_by_size():
-    assert method_of(500, 2) == "ep"
-    assert method_of(2000, 2) == "ep"
-    assert method_of(400, 10) == "ep"
-    for n_points, n_classes in [(4000, 2), (700, 10), (10**6, 2)]:
-        assert method_of(n_points, n_classes) == "perceptron"
-    assert method_of(4000, 2, label_noise=[0.0, 0.1]) == "billiard"
-    assert method_of(500, 2, label_noise=[0.0, 0.1]) == "ep"
+    for n_points, n_classes in [(500, 2), (2000, 2), (400, 10)]:
+        assert methods_of(n_points, n_classes) == ["ep"]
+    for n_points, n_classes in [(4000, 2), (1500, 10), (10**6, 2)]:
+        assert methods_of(n_points, n_classes) == ["ep", "perceptron"]
+        for before in ("ep", "perceptron"):
+            assert methods_of(n_points, n_classes, before=before) == [before]
+    assert methods_of(700, 10) == ["perceptron"]  # one cell of all
+    assert methods_of(4000, 2, label_noise=[0.0, 0.1]) == ["ep"]
+    assert methods_of(500, 2, label_noise=[0.0, 0.1]) == ["ep"]
+    assert methods_of(4000, 2, decision="bayes_point") == ["perceptron"]
+    assert methods_of(4000, 2, decision="calibrated") == ["ep"]
+    assert methods_of(4000, 2, gamma="evidence") == ["perceptron"]
+    assert methods_of(9000, 2, label_noise="evidence", decision="bayes_point") == ["billiard"]
+
+
+def test_held_out_labels_choose_between_cells_and_perceptrons():
+    """Noise is for cells; with none, what spans all rows is for perceptrons."""
+    rng = np.random.default_rng(0)
+    given = {"gamma": 0.05, "bias": 1.0, "softness": 0.1, "random_state": 0, "n_draws": 8}
+    X = rng.standard_normal((3000, 2))
+    noisy = X[:, 0] + rng.standard_normal(3000) > 0
+    wide = rng.standard_normal((3000, 40))
+    found = {}
+    for kind, rows, y in (("noisy", X, noisy), ("clean", wide, wide.sum(axis=1) > 0)):
+        clf = BayesPointClassifier(**given, n_landmarks=0).fit(rows, y)
+        found[kind] = clf.inference_
+        figures = re.search(r"log-loss ([\d.]+) by cells and ([\d.]+) by", clf.inference_reason_)
+        by_cells, by_perceptrons = map(float, figures.groups())
+        assert (clf.inference_ == "ep") == (by_cells <= by_perceptrons)
+        assert clf.settled().inference == clf.inference_
+    assert found == {"noisy": "ep", "clean": "perceptron"}
+
+
+def test_more_draws_go_on_with_the_method_of_before():
+    X, y = clouds(2500, apart=2.0)
+    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, random_state=0, n_draws=4)
+    clf.set_params(warm_start=True, n_landmarks=0, cell_size=500, cache_size=100).fit(X, y)
+    assert "labels left out" in clf.inference_reason_
+    before = clf.inference_
+    assert clf.set_params(n_draws=8).fit(X, y).inference_ == before
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Trees divide rows into equal cells that any new row finds."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -60,6 +62,27 @@ def test_seeds_cut_elsewhere_and_the_same_seed_does_not():
     pairs = np.random.default_rng(2).integers(1000, size=(2, 5000))
     together, also = (labels[pairs[0]] == labels[pairs[1]] for labels in (first, other))
     assert np.mean(also[together]) < 0.9
+
+
+@pytest.mark.parametrize("kind", ["outliers", "indicators", "sparse indicators"])
+def test_rows_that_are_hard_to_divide_equally(kind):
+    X = rows(300)
+    X[:3] = [[1e10], [2e10], [-1e12]]
+    X = X if kind == "outliers" else np.eye(300)
+    X = sp.csr_matrix(X) if kind == "sparse indicators" else X
+    tree = tree_of(X, size=30)
+    counts = np.bincount(tree.route(X), minlength=tree.n_cells)
+    assert tree.n_cells <= 15
+    assert counts.max() <= 60
+
+
+def test_wide_rows_take_little_memory():
+    X = sp.random(400, 50_000, density=1e-3, format="csr", random_state=0)
+    tracemalloc.start()
+    tree_of(X)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1e8  # all rows would take 160 MB, twice
 
 
 def test_rows_that_are_all_alike_are_one_cell():

@@ -247,7 +247,7 @@ def _without_ranks(row: Array) -> None:
 
 def _worst(base: Base) -> list[int]:
     """Numbers of the machines to draw, in order."""
-    n = len(base.dual_coef_)
+    n = len(machine_names(base))
     rhat = base.diagnostics_.get("rhat")
     if not isinstance(rhat, np.ndarray) or rhat.shape != (n,) or rhat.dtype.kind != "f":
         rhat = np.zeros(n)

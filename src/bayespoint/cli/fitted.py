@@ -24,7 +24,7 @@ def class_names(classifier: Classifier) -> list[str]:
 def machine_names(base: Base) -> list[str]:
     """Class that each machine finds: of two classes the second."""
     classes = class_names(base)
-    return classes if len(base.dual_coef_) > 1 else classes[1:]
+    return classes if len(classes) > 2 else classes[1:]
 
 
 def facts_of(classifier: Classifier) -> dict[str, Any]:

@@ -63,13 +63,9 @@ class CellsPredictor(Predictor):
 
     def sample_proba(self, asked: Asked, members: Array) -> Array:
         """Probabilities according to draws with these seeds, (n_members, n, n_classes)."""
-        found = []
-        for seed in members:
-            rng = np.random.RandomState(seed)
-            drawn = self._draw(asked, rng)
-            z = drawn / np.sqrt(np.maximum(self.softness, np.finfo(float).tiny))
-            found.append(np.exp(self._log_proba(z / self._lengths(asked), linked=False)))
-        return np.stack(found)
+        z = self._draws(asked, members) / np.sqrt(np.maximum(self.softness, np.finfo(float).tiny))
+        z /= self._lengths(asked)
+        return np.stack([np.exp(self._log_proba(one, linked=False)) for one in z])
 
     def choose_members(self, n_members: int, rng: np.random.RandomState) -> Array:
         """Seeds of draws."""
@@ -77,12 +73,19 @@ class CellsPredictor(Predictor):
 
     def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:
         """Variance of the latent outputs at points, and columns of the covariance, from draws."""
-        rng = np.random.RandomState(0)
-        draws = np.stack([self._draw(asked, rng) for _ in range(COVARIANCE_DRAWS)], axis=1)
-        return self._scatter(draws)
+        members = self.choose_members(COVARIANCE_DRAWS, np.random.RandomState(0))
+        return self._scatter(self._draws(asked, members).swapaxes(0, 1))
 
-    def _draw(self, asked: Asked, rng: np.random.RandomState) -> Array:
-        return self.cellwise.draw(self._rows(asked), rng.randint(len(self.model.roots)), rng)
+    def _draws(self, asked: Asked, members: Array) -> Array:
+        """Outputs according to draws with these seeds, (n_members, n_machines, n)."""
+        rngs = [np.random.RandomState(seed) for seed in members]
+        trees = np.array([rng.randint(len(self.model.roots)) for rng in rngs])
+        X, cellwise = self._rows(asked), self.cellwise
+        found = np.empty((len(members), len(self.model.tau), X.shape[0]))
+        for number in np.unique(trees):
+            drawn = np.flatnonzero(trees == number)
+            found[drawn] = cellwise.draw(X, int(number), [rngs[i] for i in drawn])
+        return found
 
     def _scores(self, asked: Asked) -> Iterator[Array]:
         """Means over standard deviations, softness added, by each tree."""

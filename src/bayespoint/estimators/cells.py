@@ -25,8 +25,8 @@ CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
 TREES, TREES_WITH_LANDMARKS = 4, 2
 
-# One cell, which is exact, where its sweeps take at most so many operations: some ten seconds.
-EXACT_WORK = 3e11
+# One cell, which is exact, where its sweeps take at most so many operations: some seconds.
+EXACT_WORK = 9e10
 SWEEPS = 12
 
 # Settings are chosen on whole cells, so many that all machines have this number of rows, but on
@@ -88,9 +88,14 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
     return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
 
 
+def fits_cells(parameters: Parameters, data: TrainingData, cells: CellSettings) -> bool:
+    """Whether there is memory for a cell."""
+    return _memory(cells, data.n_machines, parameters.cache_bytes).at_once > 0
+
+
 def check_cells(parameters: Parameters, data: TrainingData, cells: CellSettings) -> None:
     """Refuse cells that there is no memory for."""
-    if _memory(cells, data.n_machines, parameters.cache_bytes).at_once:
+    if fits_cells(parameters, data, cells):
         return
     needed = needed_bytes(cells.cell_size, max(cells.n_landmarks, 0), data.n_machines) / 1e6
     fewer = "cell_size or n_landmarks" if cells.n_landmarks > 0 else "cell_size"
@@ -128,17 +133,27 @@ class CellTrials:
     late : callable
         Whether the time for choosing is over.
     cache_bytes : float
+    sample : ndarray of int, optional
+        Rows that cells are made of, where these are not all.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Whose labels are left out.
     """
 
     def __init__(
         self, cells: CellSettings, data: TrainingData, problem_with: Callable, noise: float,
         entropy: int, threads: Threads, late: Callable[[], bool], cache_bytes: float,
+        sample: Array | None = None,
     ) -> None:  # fmt: skip
         self._cells, self._data, self._problem_with = cells, data, problem_with
         self._noise, self._threads, self._out_of_time = noise, threads, late
         self._cache_bytes = cache_bytes
         self._alone = ~contested(data.distinct)
-        self._rows, self._begin = _some_cells(cells, data, entropy)
+        self.of_sample = sample is not None
+        sample = np.arange(data.inputs.shape[0]) if sample is None else np.sort(sample)
+        self.rows, self._begin = _some_cells(cells, data, sample, entropy)
         self._found: dict[Any, float] = {}
         of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
         self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
@@ -149,14 +164,14 @@ class CellTrials:
 
     def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
         """Return settings, with the number of landmarks, that suit labels left out best."""
-        n_landmarks = max(self._cells.n_landmarks, 0)
         for name, factor in STEPS:
             if name in names:
-                settings = self._climb(settings, name, factor, n_landmarks)
+                settings = self._climb(settings, name, factor)
         for bias in biases:
             if bias != settings.bias and not self._late():
-                settings = self._better(settings, replace(settings, bias=bias), n_landmarks)
-        if self._cells.n_landmarks < 0:
+                settings = self._better(settings, replace(settings, bias=bias))
+        n_landmarks = self._cells.n_landmarks
+        if n_landmarks < 0:
             settings, n_landmarks = self._with_landmarks(settings, names)
         return replace(settings, cells=_with_trees(self._cells._replace(n_landmarks=n_landmarks)))
 
@@ -166,10 +181,10 @@ class CellTrials:
 
     def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
-        number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._rows) // 2)
+        number = min(FEW_LANDMARKS if few else LANDMARKS, len(self.rows) // 2)
         if not self._memory(number).at_once:
             return settings, 0
-        best, most = settings, self.value(settings, 0) + WORTH
+        best, most = settings, self.value(settings) + WORTH
         tried = [settings]
         if "gamma" in names:
             tried.append(replace(settings, gamma=settings.gamma / 4))
@@ -184,24 +199,26 @@ class CellTrials:
                 best, most, chosen = one, value, number
         return best, chosen
 
-    def _climb(self, settings: Any, name: str, factor: float, n_landmarks: int) -> Any:
+    def _climb(self, settings: Any, name: str, factor: float) -> Any:
         """Multiply or divide a setting by a factor as long as that is better."""
         for direction in (factor, 1 / factor):
             for _ in range(MOST_STEPS):
                 other = replace(settings, **{name: getattr(settings, name) * direction})
                 if name == "softness" and other.softness < LEAST_SOFTNESS:
                     break
-                if self._late() or self._better(settings, other, n_landmarks) is settings:
+                if self._late() or self._better(settings, other) is settings:
                     break
                 settings = other
         return settings
 
-    def _better(self, settings: Any, other: Any, n_landmarks: int) -> Any:
-        first, second = (self.value(one, n_landmarks) for one in (settings, other))
+    def _better(self, settings: Any, other: Any) -> Any:
+        first, second = (self.value(one) for one in (settings, other))
         return other if second > first + LEAST_GAIN else settings
 
-    def value(self, settings: Any, n_landmarks: int) -> float:
-        """Mean log-probability of labels left out."""
+    def value(self, settings: Any, n_landmarks: int | None = None) -> float:
+        """Mean log-probability of labels left out; with so many landmarks, or as settings have."""
+        if n_landmarks is None:
+            n_landmarks = max(settings.cells.n_landmarks, 0)
         key = settings.gamma, settings.softness, settings.bias, n_landmarks
         if key not in self._found:
             self._found[key] = self._value(settings, n_landmarks)
@@ -210,29 +227,32 @@ class CellTrials:
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:
-        kernel, problem = self._problem_with(settings, self._rows)
-        inputs = self._data.inputs.take(self._rows)
+        kernel, problem = self._problem_with(settings, self.rows)
+        inputs = self._data.inputs.take(self.rows)
         part = cell_problem(
-            problem, kernel, inputs.X, self._alone[self._rows], self._data.own_copies[self._rows]
+            problem, kernel, inputs.X, self._alone[self.rows], self._data.own_copies[self.rows]
         )
         landmarks = landmarks_of(kernel, self._data.inputs.X, n_landmarks)  # those of the fit
-        order = np.arange(len(self._rows))
+        order = np.arange(len(self.rows))
         how = Sweeping(threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks))
-        fit = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
-        label, weight = self._data.distinct.label[self._rows], problem.weight
+        fit: Any = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
+        label, weight = self._data.distinct.label[self.rows], problem.weight
         outputs = vote_outputs(fit.scores[0])
         total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
         return float(total / weight.sum())
 
 
-def _some_cells(cells: CellSettings, data: TrainingData, entropy: int) -> tuple[Array, Array]:
+def _some_cells(
+    cells: CellSettings, data: TrainingData, sample: Array, entropy: int
+) -> tuple[Array, Array]:
     """Rows of some cells, cell after cell, and where each begins."""
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
-    tree = grow(data.inputs.X, cells.cell_size, seed)
-    cell_of = tree.route(data.inputs.X)
+    X = data.inputs.X if len(sample) == data.inputs.shape[0] else data.inputs.X[sample]
+    tree = grow(X, cells.cell_size, seed)
+    cell_of = tree.route(X)
     wanted = CHOOSING_ROWS // (cells.cell_size * data.n_machines)
     n_cells = min(max(wanted, LEAST_CELLS), tree.n_cells)
     numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
-    rows = [np.flatnonzero(cell_of == number) for number in numbers]
+    rows = [sample[cell_of == number] for number in numbers]
     begin = np.cumsum([0, *map(len, rows)])
     return np.concatenate(rows), begin

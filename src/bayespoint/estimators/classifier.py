@@ -318,20 +318,24 @@ class BayesPointClassifier(KernelClassifier):
             precomputed=precomputed,
         )  # fmt: skip
         del inputs  # the memory of all rows: data have the distinct ones
-        settings = choose_method(parameters, data, place)
+        going_on = parameters.warm_start and hasattr(self, "settings_")
+        before = self.settings_.inference if going_on else None
+        settings, rival = choose_method(parameters, data, place, before)
         held, trained = self._begin(parameters, data, settings)
         with (
             budget.catching_interrupts(),
             open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
         ):
-            method = METHODS[settings.inference]
-            if held is not None and not method.closed_form:
+            if held is not None and not METHODS[settings.inference].closed_form:
                 settings = self._settings_as_before(settings)
             else:
                 settings = settle(
-                    parameters, data, settings, entropy=trained.entropy, budget=budget,
+                    parameters, data, settings, rival, entropy=trained.entropy, budget=budget,
                     threads=threads,
                 )  # fmt: skip
+            method = METHODS[settings.inference]
+            drawn_with = trained.drawn_with | {"inference": settings.inference}
+            trained = replace(trained, drawn_with=drawn_with)
             kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
             problem = problem_of(
                 kernel, data.inputs, data.distinct, settings, data.classes.tolist(),

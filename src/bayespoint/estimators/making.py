@@ -91,6 +91,9 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
         data.distinct.label,
         data.distinct.weight,
     )
+    told = np.any(z != 0, axis=0)  # cells that time did not allow for say nothing
+    if np.any(told) and not np.all(told):
+        z, label, weight = z[:, told], label[told], weight[told]
     if len(label) > MOST_FITTED:
         chosen = link_points(label, 0, MOST_FITTED)
         z, label, weight = z[:, chosen], label[chosen], weight[chosen]

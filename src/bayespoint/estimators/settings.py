@@ -14,7 +14,12 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
-from bayespoint.estimators.cells import CellTrials, cells_wanted, check_cells
+from bayespoint.estimators.cells import (
+    CellTrials,
+    cells_wanted,
+    check_cells,
+    fits_cells,
+)
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import (
     Parameters,
@@ -52,14 +57,17 @@ CHOOSING_SHARE = 0.3
 FIRST_SOFTNESS = 0.1
 TRIED_DRAWS = 10
 
+# "auto" takes exact EP where its sweeps, those of the search for settings included, take at most so
+# many operations: some seconds. The second look, on all points, takes about three times as many.
+PROPAGATION_WORK = 6e10
+FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
+
+# Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
+HOPELESS = 1.5
+
 # Points of the second look at what fewer chose: of expectation propagation and of perceptrons.
 SECOND_LOOK = 2000
 SECOND_LOOK_DRAWN = 10_000
-
-# EP is chosen where its sweeps, those of the search for settings included, take at most so many
-# operations: some seconds. The second look, on all points, takes about three times as many.
-PROPAGATION_WORK = 6e10
-FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
 # Decisions by the probability of the whole posterior.
 VOTING = ("vote", "calibrated")
@@ -100,13 +108,40 @@ class Settings:
         return self.decision in VOTING
 
 
-def choose_method(parameters: Parameters, data: TrainingData, place: Any) -> Settings:
-    """Settle method and decision, and check that their memory is within ``cache_size``."""
+def choose_method(
+    parameters: Parameters, data: TrainingData, place: Any, before: str | None = None
+) -> tuple[Settings, Settings | None]:
+    """Settle method and decision, and check that their memory is within ``cache_size``.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    data : TrainingData
+    place : Host or Device
+    before : str, optional
+        Method of the fit that this one goes on with.
+
+    Returns
+    -------
+    settings, rival : Settings
+        "auto" may leave two, EP by cells and perceptrons, for labels left out to choose from; else
+        the second is None.
+    """
     noise = 0.0 if by_evidence(parameters.label_noise) else parameters.label_noise
     rates = class_noise(noise, data.classes)
-    inference, reason = parameters.inference, "asked for"
-    if inference == "auto":
-        inference, reason = _suited(parameters, data, rates)
+    suited = [(parameters.inference, "asked for")]
+    if parameters.inference == "auto":
+        suited = _suited(parameters, data, rates, place)
+    going_on = [one for one in suited if one[0] == before]
+    settings = [_settings_of(parameters, data, place, rates, *one) for one in going_on or suited]
+    return settings[0], settings[1] if len(settings) > 1 else None
+
+
+def _settings_of(
+    parameters: Parameters, data: TrainingData, place: Any, rates: Array, inference: str,
+    reason: str,
+) -> Settings:  # fmt: skip
+    """Settings of a method, which are checked."""
     decision = parameters.decision
     if decision == "auto":
         decision = METHODS[inference].decision
@@ -168,19 +203,36 @@ def _needed(data: TrainingData, settings: Settings, place: Any) -> float:
     return max(needed, 4 * 8 * n_points**2 / 1e6) if settings.votes else needed
 
 
-def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> tuple[str, str]:
-    """Method for these data, and why."""
+def _suited(
+    parameters: Parameters, data: TrainingData, rates: Array, place: Any
+) -> list[tuple[str, str]]:
+    """Methods for these data, and why: one, or two to choose from."""
     n_points = data.inputs.shape[0]
     needed = METHODS["ep"].needed_bytes(n_points, data.inputs.dtype.itemsize, data.n_machines) / 1e6
     fits = needed <= parameters.cache_size
+    noisy = by_evidence(parameters.label_noise) or bool(np.any(rates))
+    cells = None if place.own_memory else cells_wanted(parameters, data, needed)
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
-        return "ep", "few points, which expectation propagation takes seconds for"
+        return [("ep", "few points, which expectation propagation takes seconds for")]
     why = "many points" if fits else f"little memory for EP ({needed:.0f} MB)"
-    if by_evidence(parameters.label_noise) or np.any(rates):
-        reason = "and label_noise > 0, which perceptrons cannot take into account"
-        return "billiard", f"{why}, {reason}"
-    return "perceptron", f"{why}, and perceptrons are the fastest"
+    by_cells = (
+        cells is not None
+        and fits_cells(parameters, data, cells)
+        and not (
+            parameters.precomputed
+            or parameters.decision not in ("auto", *VOTING)
+            or any(by_evidence(getattr(parameters, name)) for name in CHOSEN_SETTINGS)
+        )
+    )
+    found = []
+    if by_cells:
+        reason = "which cells take into account" if noisy else "which cells take in turn"
+        found.append(("ep", f"{why}{', and label_noise > 0' if noisy else ''}, {reason}"))
+    if not noisy and parameters.decision != "calibrated":
+        found.append(("perceptron", f"{why}, and perceptrons are the fastest"))
+    reason = "and label_noise > 0, which perceptrons cannot take into account"
+    return found or [("billiard" if noisy else "perceptron", f"{why}, {reason}")]
 
 
 def _check_memory(
@@ -203,8 +255,8 @@ def _check_memory(
 
 
 def settle(
-    parameters: Parameters, data: TrainingData, settings: Settings, *, entropy: int,
-    budget: Budget, threads: Threads,
+    parameters: Parameters, data: TrainingData, settings: Settings,
+    rival: Settings | None = None, *, entropy: int, budget: Budget, threads: Threads,
 ) -> Settings:  # fmt: skip
     """Set gamma, bias, softness and label noise, from the data where that is asked for.
 
@@ -212,7 +264,7 @@ def settle(
     ----------
     parameters : Parameters
     data : TrainingData
-    settings : Settings
+    settings, rival : Settings
         From `choose_method`.
     entropy : int
         Seed of the points that settings are chosen with.
@@ -222,16 +274,19 @@ def settle(
     by_evidence_, by_held_out_, scale = _open_settings(parameters, data)
     settings = _first_settings(parameters, data, settings, scale)
     open_cells = settings.cells is not None and settings.cells.n_landmarks < 0
-    if not by_evidence_ and not by_held_out_ and not open_cells:
+    if not by_evidence_ and not by_held_out_ and not open_cells and rival is None:
         return settings
     kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
     data.check_origin(data.inputs.lengths(kernel))
     late = _choosing_is_over(parameters.max_time, budget)
     biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
     if settings.cells is not None:
-        return _settle_cells(
-            parameters, data, settings, by_held_out_, biases, entropy, threads, late
-        )
+        search = CellSearch(parameters, data, by_held_out_, biases, entropy, threads, late)
+        if rival is None:
+            return search.best(settings)
+        rival = _first_settings(parameters, data, rival, scale)
+        trials = Trials(parameters, data, rival, by_held_out_, entropy, budget, threads)
+        return _settle_rivals(settings, search, trials, scale)
     chosen = evidence_points(data.distinct.label, entropy)
     if by_evidence_:
         # What held-out labels choose later is free, too.
@@ -242,42 +297,82 @@ def settle(
             settings = replace(settings, log_evidence=found.log_evidence)
     method = METHODS.get(settings.inference)  # none for the onion, whose posterior is EP's
     if by_held_out_ and (method is None or method.from_posterior):
-        noise = float(np.average(settings.class_noise, weights=data.class_share))
+        noise = _mean_noise(settings, data)
         alone = ~contested(data.distinct)
-        search = partial(choose_held_out, noise=noise, alone=alone[chosen], biases=biases)
-        found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
+        look = partial(choose_held_out, noise=noise, alone=alone[chosen], biases=biases)
+        found = _search(look, by_held_out_, parameters, data, settings, chosen, scale, late)
         settings = _taken(settings, found.settings, by_held_out_)
         if len(chosen) < data.inputs.shape[0] and set(by_held_out_) & set(SECOND_STEPS):
             chosen = evidence_points(data.distinct.label, entropy, SECOND_LOOK)
-            search = partial(look_again, noise=noise, alone=alone[chosen])
-            found = _search(search, by_held_out_, parameters, data, settings, chosen, scale, late)
+            look = partial(look_again, noise=noise, alone=alone[chosen])
+            found = _search(look, by_held_out_, parameters, data, settings, chosen, scale, late)
             settings = _taken(settings, found.settings, by_held_out_)
     elif by_held_out_:
         trials = Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
-        settings = trials.best(scale, late, biases)
+        settings = trials.second_look(trials.first_look(scale, late, biases), late)
     return settings
 
 
-def _settle_cells(
-    parameters: Parameters, data: TrainingData, settings: Settings, names: list[str],
-    biases: Sequence[float], entropy: int, threads: Threads, late: Callable[[], bool],
-) -> Settings:  # fmt: skip
-    """Choose by labels left out, on some whole cells."""
+def _settle_rivals(
+    cells: Settings, search: "CellSearch", drawn: "Trials", scale: float
+) -> Settings:
+    """Settle EP by cells or perceptrons, whichever tells labels left out better.
 
-    def problem_with(settings: Settings, chosen: Array) -> tuple[Kernel, Problem]:
-        kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+    Both are trained on the same sample, and asked for labels of the same rows of it.
+    """
+    found = drawn.first_look(scale, search.late, search.biases)
+    label = search.data.distinct.label
+    sample = link_points(label, search.entropy, SECOND_LOOK_DRAWN)
+    trials = search.trials(cells, sample if len(sample) < len(label) else None)
+    by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
+    best = _taken(cells, found[0], search.names)
+    if -trials.value(best) < HOPELESS * by_drawn:
+        best = trials.best(best, search.names, search.biases)
+    by_cells = -trials.value(best)
+    figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
+    reason = f"many points; of labels left out of {len(sample)} rows, {figures}"
+    if by_cells <= by_drawn:
+        best = replace(best, inference_reason=reason)
+        return search.best(replace(best, cells=cells.cells)) if trials.of_sample else best
+    return replace(drawn.second_look(found, search.late), inference_reason=reason)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSearch:
+    """The search for settings of EP by cells."""
+
+    parameters: Parameters
+    data: TrainingData
+    names: list[str]
+    biases: Sequence[float]
+    entropy: int
+    threads: Threads
+    late: Callable[[], bool]
+
+    def best(self, settings: Settings) -> Settings:
+        """Choose by labels left out, on some whole cells."""
+        return self.trials(settings).best(settings, self.names, self.biases)
+
+    def trials(self, settings: Settings, sample: Array | None = None) -> CellTrials:
+        """Return what compares settings, on all rows or on those of a sample."""
+        assert settings.cells is not None
+        return CellTrials(
+            settings.cells, self.data, self._problem_with, _mean_noise(settings, self.data),
+            self.entropy, self.threads, self.late, self.parameters.cache_bytes, sample,
+        )  # fmt: skip
+
+    def _problem_with(self, settings: Settings, chosen: Array) -> tuple[Kernel, Problem]:
+        parameters, inputs = self.parameters, self.data.inputs
+        kernel = inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
         problem = problem_of(
-            kernel, data.inputs.take(chosen), data.distinct, settings, data.classes.tolist(),
-            cache_bytes=0, threads=threads, chosen=chosen,
+            kernel, inputs.take(chosen), self.data.distinct, settings,
+            self.data.classes.tolist(), cache_bytes=0, threads=self.threads, chosen=chosen,
         )  # fmt: skip
         return kernel, problem
 
-    noise = float(np.average(settings.class_noise, weights=data.class_share))
-    assert settings.cells is not None
-    trials = CellTrials(
-        settings.cells, data, problem_with, noise, entropy, threads, late, parameters.cache_bytes
-    )
-    return trials.best(settings, names, biases)
+
+def _mean_noise(settings: Settings, data: TrainingData) -> float:
+    return float(np.average(settings.class_noise, weights=data.class_share))
 
 
 def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:
@@ -369,15 +464,19 @@ class Trials:
         self._names = names
         self._plan = Plan(TRIED_DRAWS, 0.0, entropy, budget, threads)
 
-    def best(self, scale: float, late: Callable[[], bool], biases: Sequence[float]) -> Settings:
-        """Return the settings with the least log-loss."""
-        found = choose_by_loss(
+    def first_look(
+        self, scale: float, late: Callable[[], bool], biases: Sequence[float]
+    ) -> list[Candidate]:
+        """Return the settings with the least log-loss on few points, and then narrower ones."""
+        return choose_by_loss(
             partial(self.loss, most=LINK_POINTS), _candidate(self._settings), self._names,
             scale=scale, stop=late, biases=biases,
         )  # fmt: skip
+
+    def second_look(self, found: list[Candidate], late: Callable[[], bool]) -> Settings:
+        """Return the best settings on more points, which favour narrower kernels."""
         chosen = found[0]
         if len(found) > 1 and len(self._data.distinct.label) > LINK_POINTS and not late():
-            # More points favour narrower kernels: go on as long as they are better.
             least = self.loss(chosen, SECOND_LOOK_DRAWN)
             for candidate in found[1:]:
                 loss = np.inf if late() else self.loss(candidate, SECOND_LOOK_DRAWN)
@@ -386,8 +485,8 @@ class Trials:
                 chosen, least = candidate, loss
         return _taken(self._settings, chosen, self._names)
 
-    def loss(self, candidate: Candidate, most: int) -> float:
-        """Log-loss of labels that were left out, of at most so many points."""
+    def loss(self, candidate: Candidate, most: int, asked: Array | None = None) -> float:
+        """Log-loss of labels that were left out of at most so many points; of those asked for."""
         label, weight = self._data.distinct.label, self._data.distinct.weight
         chosen = link_points(label, self._plan.entropy, most)
         settings, inputs = _taken(self._settings, candidate, self._names), self._data.inputs
@@ -405,6 +504,8 @@ class Trials:
         truth, copies = label[chosen][known], weight[chosen][known]
         proba = probabilities(fit_link(outputs, truth, copies).scores(outputs))
         right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
+        if asked is not None:
+            copies = np.where(np.isin(chosen[known], asked), copies, 0.0)
         return float(-np.average(np.log(right), weights=copies))
 
 

@@ -75,7 +75,8 @@ class Propagation(Method):
     def infer(self, problem: Problem, plan: Plan, held: Draws | None) -> Gaussian:
         """Find the sites of all machines, from those held, and draw a committee."""
         factor = problem.rows.factorise(problem.softness / problem.weight, plan.threads)
-        start = None if held is None else held.resume.sites
+        resume: Any = None if held is None else held.resume
+        start: Any = resume.sites if isinstance(resume, HeldSites) else None
         fine = replace(plan, tol=max(plan.tol, LEAST_TOLERANCE))
         posteriors = propagate_machines(problem, fine, start, factor=factor)
         if not plan.budget.interrupted:

@@ -171,7 +171,7 @@ def propagate_cell(
     rounded = C.astype(dtype, copy=False)
     for sweep in range(1, max_sweeps + 1):
         gaussian = combine(C, prior_mean, sites, copies, dtype, rounded)
-        mean, variance = cavities(gaussian, sites)
+        mean, variance = cavities(gaussian, sites, np.minimum(copies, 1.0))
         proposed, log_z = next_sites(likelihood, mean, variance, bounds)
         change = _change(gaussian, sites, proposed)
         moved = change if sweep == 1 else moved

@@ -104,10 +104,11 @@ def infer_cells(
             memory=Memory.of(cache_bytes, *settings[:2], n_machines),
             stop=plan.budget.spent,
             show=_progress(plan, number, n_trees, begun),
+            spare=bool(trees),
         )
         begin = start[number].astype(np.float64) if number < len(start) else None
         fit = fit_tree(problem, tree, landmarks, how, begin)
-        if trees and plan.budget.spent():  # it may be unfinished, and there are others
+        if fit is None:
             break
         scores += fit.scores
         wrong += fit.wrong

@@ -1,5 +1,6 @@
 """Outputs at new rows: each by the cell it falls into."""
 
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -53,6 +54,16 @@ class _Cache:
 
 
 _CACHE = _Cache()
+
+
+def _start_anew() -> None:
+    """Forget all, in a process that was forked: another thread may have held the lock."""
+    global _CACHE
+    _CACHE = _Cache()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,32 +155,35 @@ class Cellwise:
         threads.each(one, parts)
         return found
 
-    def draw(self, X: Matrix, number: int, rng: np.random.RandomState) -> Array:
-        """Draw outputs of all machines, (n_machines, n), by a tree, jointly within cells."""
-        cell_of, drawn = self.model.route(X, number), np.empty((len(self.model.tau), X.shape[0]))
-        common = self.model.common_mean[number].copy()
+    def draw(self, X: Matrix, number: int, rngs: list[np.random.RandomState]) -> Array:
+        """Draw outputs by a tree, jointly within cells, (n_draws, n_machines, n)."""
+        cell_of, n_machines = self.model.route(X, number), len(self.model.tau)
+        drawn = np.empty((len(rngs), n_machines, X.shape[0]))
+        common = np.tile(self.model.common_mean[number], (len(rngs), 1, 1))
         for machine, lower in enumerate(self.model.common_factor[number]):
             if len(lower):
-                white = rng.standard_normal(len(lower))
-                common[machine] += scipy.linalg.solve_triangular(lower, white, lower=True, trans=1)
+                white = np.column_stack([rng.standard_normal(len(lower)) for rng in rngs])
+                solved = scipy.linalg.solve_triangular(lower, white, lower=True, trans=1)
+                common[:, machine] += solved.T
         for cell, part in _parts_of_cells(cell_of):
-            drawn[:, part] = self._draw_in_cell(number, cell, X[part], common, rng)
+            drawn[:, :, part] = self._draw_in_cell(number, cell, X[part], common, rngs)
         return drawn
 
     def _draw_in_cell(
-        self, number: int, cell: int, X: Matrix, common: Array, rng: np.random.RandomState
+        self, number: int, cell: int, X: Matrix, common: Array, rngs: list[np.random.RandomState]
     ) -> Array:
-        """Draw outputs given w, one a machine."""
+        """Draw outputs given draws of w, (n_draws, n_machines, n)."""
         new, rows, features, cross = self._parts(X, cell)
         where = self._where(cell)
         own, drawn = self.kernel.between(new, new) - features @ features.T, common @ features.T
-        for machine, shift in enumerate(common - self.model.common_mean[number]):
+        for machine, mean in enumerate(self.model.common_mean[number]):
             factor, solved = self._factor(machine, cell, rows)
             known = factor.half(cross.T).astype(np.float64)
-            drawn[machine] += cross @ (self.model.coef[machine, where] - solved @ shift)
+            shift = (common[:, machine] - mean) @ solved.T
+            drawn[:, machine] += (self.model.coef[machine, where] - shift) @ cross.T
             values, vectors = np.linalg.eigh(own - known.T @ known)
-            white = rng.standard_normal(len(values)) * np.sqrt(np.maximum(values, 0.0))
-            drawn[machine] += vectors @ white
+            white = np.stack([rng.standard_normal(len(values)) for rng in rngs])
+            drawn[:, machine] += white * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         return drawn
 
     def _in_cell(self, number: int, cell: int, X: Matrix) -> Array:

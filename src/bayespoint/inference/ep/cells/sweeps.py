@@ -132,6 +132,7 @@ class Sweeping(NamedTuple):
     visits: int = MOST_VISITS  # around landmarks, at most
     threads: Threads = Threads(1)
     memory: Memory = Memory()
+    spare: bool = False  # whether there are other trees
     stop: Callable[[], bool] = lambda: False
     show: Callable[[int, int], None] = lambda *_: None
 
@@ -139,7 +140,7 @@ class Sweeping(NamedTuple):
 def fit_tree(
     problem: CellProblem, tree: Tree, landmarks: Landmarks | None, how: Sweeping,
     start: Any = None,
-) -> TreeFit:  # fmt: skip
+) -> TreeFit | None:  # fmt: skip
     """Find the sites of all cells of a tree.
 
     Parameters
@@ -161,8 +162,11 @@ def fit_tree(
 def fit_cells(
     problem: CellProblem, tree: Tree, order: Array, begin: Array,
     landmarks: Landmarks | None, how: Sweeping, start: tuple[Array, Array] | None = None,
-) -> TreeFit:  # fmt: skip
-    """Find the sites of cells; ``order`` and ``begin`` as in `TreeFit`."""
+) -> TreeFit | None:  # fmt: skip
+    """Find the sites of cells; ``order`` and ``begin`` as in `TreeFit`.
+
+    None if it was stopped, where that is no loss.
+    """
     work = _Cells(problem, order, begin, how, start)
     if landmarks is None:
         work.alone()
@@ -170,6 +174,8 @@ def fit_cells(
     else:
         precision, shift = work.around(landmarks)
         n_common = landmarks.projection.shape[1]
+    if how.spare and how.stop():
+        return None
     work.forget_unvisited()
     mean = np.empty((len(problem.targets), n_common))
     factor = np.empty((len(problem.targets), n_common, n_common))
@@ -201,7 +207,9 @@ class _Cells:
         self.tau, self.nu = (sites.copy() for sites in start)
         self.coef, self.wrong, self.scores = *np.zeros((2, *shape)), np.zeros((2, *shape))
         self.change = np.full((shape[0], n_cells), np.inf)
-        self.evidence, self.by_sites = (np.zeros((shape[0], n_cells)) for _ in range(2))
+        # Until a cell is visited, its labels are as good as tossed.
+        tossed = [-np.log(2) * np.sum(problem.copies[rows]) for rows in self.cells]
+        self.evidence, self.by_sites = (np.tile(tossed, (shape[0], 1)) for _ in range(2))
 
     def _each(self, solve: Callable[[int], Any], numbers: range) -> list[Any]:
         """Solve cells, as many at a time as there is memory for."""
@@ -228,6 +236,7 @@ class _Cells:
         rows = self.cells[number]
         if not len(rows):
             self.change[:, number] = 0
+        if not len(rows) or (number and self.how.stop()):
             return
         points = self.problem.points(rows)
         K = self.problem.kernel.between(points, points)
@@ -262,7 +271,7 @@ class _Cells:
         copies = self.problem.copies[rows]
         own = np.minimum(self.problem.own[rows], copies)
         for kind, out in enumerate((np.where(self.problem.alone[rows], copies, own), own)):
-            left_out = np.maximum(out, 1.0)
+            left_out = np.minimum(np.maximum(out, 1.0), copies)
             mean, variance = cavities(state.gaussian, state.sites, left_out)
             total = variance + self.problem.ridge[rows]
             self.scores[kind, machine, rows] = mean / np.sqrt(total)
@@ -297,7 +306,7 @@ class _Cells:
                     for machine, difference in enumerate(differences):
                         precision[machine] += difference.precision
                         shift[machine] += difference.shift
-                if self.how.stop() and visit:
+                if self.how.stop():
                     break
                 self.how.show(visit * n_cells + numbers.stop, expected * n_cells)
             if self.how.stop() or np.max(moved) <= self.how.tol:
@@ -310,7 +319,7 @@ class _Cells:
         """Visits until none changes, for progress: changes shrink by the same factor each time."""
         if not np.isfinite(before):
             return USUAL_VISITS
-        if now >= before:
+        if now >= before or self.how.tol <= 0:
             return self.how.visits
         return math.ceil(math.log(now / self.how.tol) / math.log(before / now))
 
@@ -378,6 +387,8 @@ class _Cells:
             features, R = self._own(rows)
             for machine in range(len(self.tau)):
                 sites = Sites(self.tau[machine, rows], self.nu[machine, rows])
+                if not np.any(sites.tau) and not np.any(sites.nu):  # not visited
+                    continue
                 part = own_part(R, features, sites, self.problem.copies[rows], self.how.dtype)
                 common = features @ mean[machine]
                 coef = part.coef - part.factor.solve(common)

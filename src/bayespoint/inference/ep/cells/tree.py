@@ -17,12 +17,17 @@ from bayespoint._support.types import Array, Matrix
 SAMPLED_PER_CELL = 128
 LEAST_SAMPLE = 50_000
 
-# Two means are found from at most so many rows of a node, by so many steps.
-MEANS_SAMPLE = 1_000
+# Two means are found from at most so many rows of a node, fewer where that is so much memory, by so
+# many steps.
+MEANS_SAMPLE, LEAST_MEANS_SAMPLE = 1_000, 32
+MEANS_BYTES = 2**24
 MEANS_STEPS = 5
 
-# A gap between projections, as a share of their spread, that rounding cannot close.
-LEAST_GAP = 1e-9
+# Rows, as a share of all, that a cut may be away from where it should be.
+UNEVEN = 0.25
+
+# A gap between projections, as a share of the largest, that rounding cannot close.
+LEAST_GAP = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +96,7 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
     waiting: list[tuple[Array, int, Any]] = [(np.arange(n_sampled), n_cells, None)]
     while waiting:
         rows, wanted, parent = waiting.pop()
-        cut = _cut(X, rows, wanted, rng) if wanted > 1 else None
+        cut = _cut(X, rows, wanted, rng) if min(wanted, len(rows)) > 1 else None
         if cut is None:
             here, found = -1 - found, found + 1
         else:
@@ -100,8 +105,9 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
             normals.append(normal)
             cuts.append(threshold)
             children.append([0, 0])
-            waiting.append((rows[right], wanted - wanted // 2, (here, 1)))
-            waiting.append((rows[~right], wanted // 2, (here, 0)))
+            for side, part in ((1, rows[right]), (0, rows[~right])):
+                cells = max(1, round(wanted * len(part) / len(rows)))
+                waiting.append((part, cells, (here, side)))
         if parent is not None:
             children[parent[0]][parent[1]] = here
     return Tree(
@@ -117,22 +123,35 @@ def _cut(
     normal = _difference_of_means(X, rows, rng)
     if normal is None:
         return None
+    left = len(rows) * (wanted // 2) / wanted
+    found = _cut_across(X, rows, normal, left)
+    if found is None or abs(np.sum(~found[2]) - left) > UNEVEN * len(rows):
+        # Many rows have one projection, as indicators do: almost any other tells them apart.
+        other = _cut_across(X, rows, _unit(rng.standard_normal(X.shape[1])), left)
+        cuts = [cut for cut in (found, other) if cut is not None]
+        found = min(cuts, key=lambda cut: abs(np.sum(~cut[2]) - left), default=None)
+    return found
+
+
+def _cut_across(
+    X: Matrix, rows: Array, normal: Array, left: float
+) -> tuple[Array, float, Array] | None:
+    """Cut with about so many rows to the left; None if rows have but one projection."""
     projection = _projections(X, rows, normal)
     values = np.sort(projection)
-    gaps = np.diff(values)
-    wide = np.flatnonzero(gaps > LEAST_GAP * (values[-1] - values[0]))
+    wide = np.flatnonzero(np.diff(values) > LEAST_GAP * np.max(np.abs(values)))
     if not len(wide):
         return None
-    share = len(rows) * (wanted // 2) / wanted  # rows to the left
-    at = wide[np.argmin(np.abs(wide + 1 - share))]
+    at = wide[np.argmin(np.abs(wide + 1 - left))]
     threshold = 0.5 * (values[at] + values[at + 1])
     return normal, float(threshold), projection > threshold
 
 
 def _difference_of_means(X: Matrix, rows: Array, rng: np.random.Generator) -> Array | None:
     """Unit difference of two means of some rows."""
-    if len(rows) > MEANS_SAMPLE:
-        rows = rows[np.sort(rng.choice(len(rows), MEANS_SAMPLE, replace=False))]
+    most = min(MEANS_SAMPLE, max(MEANS_BYTES // (8 * X.shape[1]), LEAST_MEANS_SAMPLE))
+    if len(rows) > most:
+        rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
     Z = _dense(X, rows)
     Z = Z - Z.mean(axis=0)  # products of large offsets would lose digits
     centres = Z[rng.choice(len(Z), 2, replace=False)]
@@ -147,7 +166,11 @@ def _difference_of_means(X: Matrix, rows: Array, rng: np.random.Generator) -> Ar
     if not length > 0:  # the two rows were equal: along the first row that differs
         away = np.argmax(np.sum(Z**2, axis=1))
         normal, length = Z[away], np.linalg.norm(Z[away])
-    return normal / length if length > 0 else None
+    return _unit(normal) if length > 0 else None
+
+
+def _unit(vector: Array) -> Array:
+    return vector / np.linalg.norm(vector)
 
 
 def _projections(X: Matrix, rows: Array, normal: Array) -> Array:
