@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.special import ndtr
 
-from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.predictors import Asked, Predictor
+from bayespoint.inference.engines import cell_outputs
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.space import decisions, links
 from bayespoint.space.inputs import same_precision
@@ -94,11 +93,12 @@ class CellsPredictor(Predictor):
             yield mean / np.sqrt(np.maximum(variance + ridge, np.finfo(float).tiny))
 
     def _latent(self, asked: Asked) -> Array:
-        with open_threads(effective_n_jobs(asked.place.n_jobs)) as threads:
-            return self.cellwise.latent(self._rows(asked), threads)
+        return cell_outputs(asked.place, self.cellwise, asked.X)
 
     def _rows(self, asked: Asked) -> Any:
-        return same_precision(asked.place.to_host(asked.X), self.X.dtype)
+        if asked.place.own_memory:  # where nobody has looked yet whether all are numbers
+            return asked.place.rows_there(asked.X, self.X.dtype).cpu().numpy()
+        return same_precision(asked.X, self.X.dtype)
 
     def _lengths(self, asked: Asked) -> Array:
         length = self.support.kernel.prepare(self._rows(asked)).length.astype(np.float64)

@@ -230,11 +230,15 @@ class CellTrials:
         kernel, problem = self._problem_with(settings, self.rows)
         inputs = self._data.inputs.take(self.rows)
         part = cell_problem(
-            problem, kernel, inputs.X, self._alone[self.rows], self._data.own_copies[self.rows]
+            problem, kernel, inputs, self._alone[self.rows], self._data.own_copies[self.rows]
         )
-        landmarks = landmarks_of(kernel, self._data.inputs.X, n_landmarks)  # those of the fit
+        # Those of the fit.
+        landmarks = landmarks_of(kernel, self._data.inputs.matrix(), n_landmarks)
         order = np.arange(len(self.rows))
-        how = Sweeping(threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks))
+        how = Sweeping(
+            threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks),
+            stop=self._out_of_time,
+        )  # fmt: skip
         fit: Any = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
         label, weight = self._data.distinct.label[self.rows], problem.weight
         outputs = vote_outputs(fit.scores[0])
@@ -247,7 +251,8 @@ def _some_cells(
 ) -> tuple[Array, Array]:
     """Rows of some cells, cell after cell, and where each begins."""
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
-    X = data.inputs.X if len(sample) == data.inputs.shape[0] else data.inputs.X[sample]
+    X = data.inputs.matrix()
+    X = X if len(sample) == X.shape[0] else X[sample]
     tree = grow(X, cells.cell_size, seed)
     cell_of = tree.route(X)
     wanted = CHOOSING_ROWS // (cells.cell_size * data.n_machines)

@@ -356,7 +356,7 @@ class BayesPointClassifier(KernelClassifier):
                 problem.rows.release()
                 alone = ~contested(data.distinct)
                 inferred = infer_cells(
-                    cell_problem(problem, kernel, data.inputs.X, alone, data.own_copies),
+                    cell_problem(problem, kernel, data.inputs, alone, data.own_copies),
                     settings.cells,
                     plan,
                     parameters.cache_bytes,

@@ -68,7 +68,7 @@ def predictor_of(
         none = np.empty((len(problem.targets), 0))
         return CellsPredictor(
             support, none, None, used, data.log_weight, settings.softness, noise, inferred.model,
-            data.inputs.X,
+            data.inputs.matrix(),
         )  # fmt: skip
     common = (
         support, draws.bayes_points[:, used], draws.coef, used, data.log_weight,

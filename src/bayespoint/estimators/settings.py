@@ -131,7 +131,7 @@ def choose_method(
     rates = class_noise(noise, data.classes)
     suited = [(parameters.inference, "asked for")]
     if parameters.inference == "auto":
-        suited = _suited(parameters, data, rates, place)
+        suited = _suited(parameters, data, rates)
     going_on = [one for one in suited if one[0] == before]
     settings = [_settings_of(parameters, data, place, rates, *one) for one in going_on or suited]
     return settings[0], settings[1] if len(settings) > 1 else None
@@ -161,8 +161,6 @@ def _cells(
     parameters: Parameters, data: TrainingData, settings: Settings, place: Any
 ) -> CellSettings | None:
     """Cells of EP, or None."""
-    if place.own_memory and isinstance(parameters.cell_size, str):
-        return None  # a GPU does without
     cells = cells_wanted(parameters, data, _needed(data, settings, place))
     if cells is None:
         return None
@@ -170,11 +168,6 @@ def _cells(
         raise ValueError(
             "cell_size needs rows that kernels can be evaluated at; got kernel='precomputed'. "
             "Leave cell_size='auto', or name a kernel."
-        )
-    if place.own_memory:
-        raise ValueError(
-            f"EP by cells of {cells.cell_size} rows runs on the CPU only; got device="
-            f"{parameters.device!r}. Set device='cpu', or inference='perceptron'."
         )
     if not settings.votes:
         raise ValueError(
@@ -203,15 +196,13 @@ def _needed(data: TrainingData, settings: Settings, place: Any) -> float:
     return max(needed, 4 * 8 * n_points**2 / 1e6) if settings.votes else needed
 
 
-def _suited(
-    parameters: Parameters, data: TrainingData, rates: Array, place: Any
-) -> list[tuple[str, str]]:
+def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tuple[str, str]]:
     """Methods for these data, and why: one, or two to choose from."""
     n_points = data.inputs.shape[0]
     needed = METHODS["ep"].needed_bytes(n_points, data.inputs.dtype.itemsize, data.n_machines) / 1e6
     fits = needed <= parameters.cache_size
     noisy = by_evidence(parameters.label_noise) or bool(np.any(rates))
-    cells = None if place.own_memory else cells_wanted(parameters, data, needed)
+    cells = cells_wanted(parameters, data, needed)
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
         return [("ep", "few points, which expectation propagation takes seconds for")]

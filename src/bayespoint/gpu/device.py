@@ -105,6 +105,17 @@ class Device:
         """Return points as an array."""
         return X.cpu().numpy() if is_tensor(X) else X
 
+    def rows_there(self, X: Any, dtype: Any) -> torch.Tensor:
+        """Return rows on the device in the precision of a model; they must be numbers."""
+        found = to_device(X, self.device).to(getattr(torch, str(dtype)))
+        if not bool(torch.isfinite(found).all()):
+            if not is_tensor(X):
+                assert_all_finite(X.data if sp.issparse(X) else X, input_name="X")
+            raise ValueError(
+                f"X has values too large for the {dtype} that the model was fitted in."
+            )
+        return found
+
     def outputs(
         self, kernel: Kernel, X: Any, support: Points, coef: Array,
         diagonal: float | None = None,  # noqa: ARG002
@@ -112,15 +123,7 @@ class Device:
         """Outputs at X of machines, rows of ``coef`` over the support points: see `Host`."""
         with self.computing(PREDICT_FEWER):
             right = support_on_device(support, self.device)
-            given, X = X, to_device(X, self.device).to(right.X.dtype)
-            if not bool(torch.isfinite(X).all()):
-                if not is_tensor(given):
-                    assert_all_finite(given.data if sp.issparse(given) else given, input_name="X")
-                raise ValueError(
-                    f"X has values too large for the {support.X.dtype} that the model was fitted "
-                    f"in."
-                )
-            left = prepare(kernel, laid_out(kernel, X))
+            left = prepare(kernel, laid_out(kernel, self.rows_there(X, support.X.dtype)))
             # The model's coefficients may be read-only.
             found = apply_kernel(kernel, left, right, coef.T.copy())
             if not kernel.normalize:

@@ -47,6 +47,7 @@ class DeviceInputs(Inputs):
         self.tensor: torch.Tensor = to_device(X, device)
         self._index: Array | None = None
         self._shown: tuple[Array, Array] | None = None
+        self._whole: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,10 +80,20 @@ class DeviceInputs(Inputs):
             self._shown = index, self.array(index)
         return self._shown[1]
 
+    def matrix(self) -> Array:
+        """Return all rows, on the host; asked for again, the same array."""
+        if self._whole is None:
+            self._whole = self.array(np.arange(self.shape[0]))
+        return self._whole
+
+    def on_device(self) -> torch.Tensor:
+        """Return all rows as they are on the device."""
+        return self.tensor
+
     def take(self, index: Array) -> "DeviceInputs":
         """Return the data of some rows; on the host, nothing is copied."""
         other = object.__new__(DeviceInputs)
-        other._host, other._room, other._shown = self._host, None, None
+        other._host, other._room, other._shown, other._whole = self._host, None, None, None
         if 2 * len(index) > self.shape[0]:  # a sample leaves it to the rows of all
             other._room, self._room = self._room, None
         other._index = index if self._index is None else self._index[index]
@@ -140,11 +151,12 @@ class DeviceInputs(Inputs):
         return self.points(kernel).length.cpu().numpy()
 
     def rows(self, kernel: Kernel, cache_bytes: int, threads: Threads) -> Rows:  # noqa: ARG002
-        """Return rows of the Gram matrix, within the memory of the device."""
+        """Return rows of the Gram matrix, within the memory of the device; few for no bytes."""
         points = self.points(kernel)
         self._room = None  # what was kept free for rows
         memory = int(STORE_SHARE * devices.free_bytes(self.tensor.device))
         row = len(points.length) * points.X.element_size()
+        memory = memory if cache_bytes else min(memory, LEAST_ROWS * row)
         if memory < LEAST_ROWS * row:
             fitting = memory // (LEAST_ROWS * points.X.element_size())
             raise DeviceError(

@@ -9,13 +9,23 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
+from joblib import effective_n_jobs
+
 from bayespoint._support.devices import check_device, explaining_memory, torch_device
+from bayespoint._support.threads import open_threads
+from bayespoint._support.types import Array
+from bayespoint.inference.ep.cells.prediction import Cellwise
+from bayespoint.inference.ep.cells.sweeps import CellSweeps
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
 from bayespoint.space.host import Host
+from bayespoint.space.inputs import same_precision
 from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
+
+# What takes less memory than a prediction that has none.
+FEWER_ROWS = "Free some, predict fewer points at a time"
 
 # Balls of each machine on the host: enough to see whether they agree.
 CHAINS = 4
@@ -32,6 +42,7 @@ class Engines(NamedTuple):
     records_path: bool  # whether balls can record where they have been
     site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
     arrays: Callable[[Rows], Arrays]  # what links are fitted with
+    cell_sweeps: Callable[[], Any]  # class of what sweeps cells of expectation propagation
 
 
 HOST = Engines(
@@ -43,6 +54,7 @@ HOST = Engines(
     records_path=True,
     site_blocks=lambda _rows, _n_machines: Block.make,
     arrays=lambda _rows: ON_HOST,
+    cell_sweeps=lambda: CellSweeps,
 )
 
 
@@ -64,7 +76,14 @@ def _on_gpu() -> Engines:
         records_path=False,
         site_blocks=engines.site_blocks,
         arrays=engines.arrays,
+        cell_sweeps=_device_sweeps,
     )
+
+
+def _device_sweeps() -> Any:
+    from bayespoint.inference.ep.cells.batches import DeviceSweeps
+
+    return DeviceSweeps
 
 
 def place_of(
@@ -100,6 +119,25 @@ def place_of(
     from bayespoint.gpu.device import Device
 
     return Device(found, device)
+
+
+def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
+    """Means and variances at new rows by a model by cells: see `Cellwise.latent`.
+
+    Parameters
+    ----------
+    place : Host or Device
+    cellwise : Cellwise
+    X : ndarray, csr_matrix or tensor of shape (n, n_features)
+    """
+    if not place.own_memory:
+        with open_threads(effective_n_jobs(place.n_jobs)) as threads:
+            return cellwise.latent(same_precision(X, cellwise.X.dtype), threads)
+    from bayespoint.inference.ep.cells.batches import latent
+
+    with place.computing(FEWER_ROWS):
+        there = [place.rows_there(rows, cellwise.X.dtype) for rows in (cellwise.X, X)]
+        return latent(cellwise.model, cellwise.kernel, *there)
 
 
 @contextmanager

@@ -60,6 +60,14 @@ class Inputs:
         """Return rows as a fitted model shows them."""
         return self.X[index]
 
+    def matrix(self) -> Matrix:
+        """Return all rows, on the host."""
+        return self.X
+
+    def on_device(self) -> Any:
+        """Return all rows as they are on a GPU, or None."""
+        return None
+
     def diagonal(self) -> Array | None:
         """Return k(x, x) of the rows, where a Gram matrix was given."""
         return None

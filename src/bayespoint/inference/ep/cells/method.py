@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import warn
-from bayespoint._support.types import Array, Matrix
+from bayespoint._support.types import Array
 from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.engines import engines_of
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.prediction import CellModel
@@ -22,6 +23,7 @@ from bayespoint.inference.ep.cells.sweeps import (
 )
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.problem import Problem
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 
 # Cells may move by so many times what exact EP may, and what features that leave nothing over may.
@@ -71,13 +73,13 @@ class Cells:
 
 
 def cell_problem(
-    problem: Problem, kernel: Kernel, X: Matrix, alone: Array, own: Array
+    problem: Problem, kernel: Kernel, inputs: Inputs, alone: Array, own: Array
 ) -> CellProblem:
-    """Return the problem as cells take it; ``X``: its rows, the others as in `CellProblem`."""
+    """Return the problem as cells take it; ``inputs``: its rows, the others as in `CellProblem`."""
     copies = problem.weight if problem.softness else np.ones_like(problem.weight)
     return CellProblem(
-        kernel, X, problem.targets, problem.odds, problem.log_right, problem.ridge, copies, alone,
-        own,
+        kernel, inputs.matrix(), problem.targets, problem.odds, problem.log_right, problem.ridge,
+        copies, alone, own, engines_of(problem.rows).cell_sweeps(), inputs.on_device(),
     )  # fmt: skip
 
 

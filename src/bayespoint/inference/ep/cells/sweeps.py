@@ -51,6 +51,10 @@ class CellProblem:
     alone : ndarray of bool, shape (m,)
     own : ndarray of shape (m,)
         As for `held_out_scores`.
+    sweeps : type
+        `CellSweeps`, or what does the same on a GPU.
+    tensor : tensor of shape (m, n_features), or None
+        The rows there.
     """
 
     kernel: Kernel
@@ -62,6 +66,8 @@ class CellProblem:
     copies: Array
     alone: Array
     own: Array
+    sweeps: Any
+    tensor: Any = None
 
     def points(self, rows: Array) -> Points:
         """Some rows, prepared for the kernel, in double precision."""
@@ -153,7 +159,7 @@ def fit_tree(
     start : tau and nu, optional
         Sites to begin with.
     """
-    cell_of = tree.route(problem.X)
+    cell_of = problem.sweeps.route(tree, problem)
     order = np.argsort(cell_of, kind="stable")
     begin = np.searchsorted(cell_of[order], np.arange(tree.n_cells + 1))
     return fit_cells(problem, tree, order, begin, landmarks, how, start)
@@ -167,7 +173,7 @@ def fit_cells(
 
     None if it was stopped, where that is no loss.
     """
-    work = _Cells(problem, order, begin, how, start)
+    work = problem.sweeps(problem, order, begin, how, start)
     if landmarks is None:
         work.alone()
         n_common, precision, shift = 0, *_no_message(len(problem.targets), 0)
@@ -192,8 +198,11 @@ def fit_cells(
     )  # fmt: skip
 
 
-class _Cells:
-    """Arrays over all rows, which cells fill in."""
+class CellSweeps:
+    """Sweeps of all cells of a tree, one cell a thread; arrays over all rows, which cells fill in.
+
+    `batches.DeviceSweeps` is the same on a GPU.
+    """
 
     def __init__(
         self, problem: CellProblem, order: Array, begin: Array, how: Sweeping,
@@ -201,6 +210,7 @@ class _Cells:
     ) -> None:  # fmt: skip
         shape, n_cells = problem.targets.shape, len(begin) - 1
         self.problem, self.how = problem, how
+        self._left_out: Any = self.left_out()
         self.cells = [order[begin[i] : begin[i + 1]] for i in range(n_cells)]
         if start is None:
             start = np.full(shape, np.nan), np.zeros(shape)
@@ -210,6 +220,17 @@ class _Cells:
         # Until a cell is visited, its labels are as good as tossed.
         tossed = [-np.log(2) * np.sum(problem.copies[rows]) for rows in self.cells]
         self.evidence, self.by_sites = (np.tile(tossed, (shape[0], 1)) for _ in range(2))
+
+    @staticmethod
+    def route(tree: Tree, problem: CellProblem) -> Array:
+        """Return the number of the cell of each row."""
+        return tree.route(problem.X)
+
+    def left_out(self) -> list[Array]:
+        """Copies of each row that are left out: for the link, and for people."""
+        copies, own = self.problem.copies, np.minimum(self.problem.own, self.problem.copies)
+        kinds = (np.where(self.problem.alone, copies, own), own)
+        return [np.minimum(np.maximum(out, 1.0), copies) for out in kinds]
 
     def _each(self, solve: Callable[[int], Any], numbers: range) -> list[Any]:
         """Solve cells, as many at a time as there is memory for."""
@@ -268,11 +289,8 @@ class _Cells:
         self.change[machine, number] = state.change
         self.evidence[machine, number] = state.log_evidence
         self.by_sites[machine, number] = state.by_sites
-        copies = self.problem.copies[rows]
-        own = np.minimum(self.problem.own[rows], copies)
-        for kind, out in enumerate((np.where(self.problem.alone[rows], copies, own), own)):
-            left_out = np.minimum(np.maximum(out, 1.0), copies)
-            mean, variance = cavities(state.gaussian, state.sites, left_out)
+        for kind, left_out in enumerate(self._left_out):
+            mean, variance = cavities(state.gaussian, state.sites, left_out[rows])
             total = variance + self.problem.ridge[rows]
             self.scores[kind, machine, rows] = mean / np.sqrt(total)
         likelihood = self.problem.likelihood(machine, rows)
@@ -300,12 +318,10 @@ class _Cells:
             for first in range(0, n_cells, WAVE):
                 numbers = range(first, min(first + WAVE, n_cells))
                 state = precision.copy(), shift.copy()
-                found = self._each(lambda i: self._visit(i, *state), numbers)  # noqa: B023
-                for number, (change, differences) in zip(numbers, found, strict=True):
-                    moved[:, number] = change
-                    for machine, difference in enumerate(differences):
-                        precision[machine] += difference.precision
-                        shift[machine] += difference.shift
+                moved[:, numbers], told = self._wave(numbers, *state)
+                for machine, difference in enumerate(told):
+                    precision[machine] += difference.precision
+                    shift[machine] += difference.shift
                 if self.how.stop():
                     break
                 self.how.show(visit * n_cells + numbers.stop, expected * n_cells)
@@ -314,6 +330,14 @@ class _Cells:
             expected = min(visit + 1 + self._visits_left(before, np.max(moved)), self.how.visits)
         self.change = moved
         return precision, shift
+
+    def _wave(self, numbers: range, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
+        """Sweep some cells given what all others say; how the sum of their messages changes."""
+        found = self._each(lambda i: self._visit(i, precision, shift), numbers)
+        moved = np.stack([change for change, _ in found], axis=1)
+        by_machine = zip(*(differences for _, differences in found if differences), strict=True)
+        sums = ([np.sum(part, axis=0) for part in zip(*one, strict=True)] for one in by_machine)
+        return moved, [Message(*one) for one in sums]
 
     def _visits_left(self, before: float, now: float) -> int:
         """Visits until none changes, for progress: changes shrink by the same factor each time."""

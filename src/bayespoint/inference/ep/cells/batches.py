@@ -1,0 +1,575 @@
+"""Cells in batches, in the memory of a GPU: formulas and names as in `cell` and `sweeps`.
+
+Cells of a batch are filled up to one size. What fills them has no copies, and so no say. Imported
+by `bayespoint.inference.engines` where rows are on a GPU.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from bayespoint._support import devices
+from bayespoint._support.types import Array
+from bayespoint.gpu.kernels import DevicePoints, exact_products, laid_out, prepare
+from bayespoint.gpu.transfer import to_device
+from bayespoint.inference.ep.cells.cell import (
+    DAMPING,
+    DAMPING_GROWTH,
+    FULL_STEPS,
+    LEAST_DAMPING,
+    MOST_KNOWN,
+    MOST_ROUNDING,
+    WEAK,
+    Message,
+)
+from bayespoint.inference.ep.cells.landmarks import Landmarks
+from bayespoint.inference.ep.cells.sweeps import MOST_SWEEPS, VISIT_SWEEPS, CellSweeps
+from bayespoint.inference.ep.sites import LEAST_SHARE
+from bayespoint.space.kernels import Kernel
+
+# Memory of a batch: bytes for each pair of rows, the share of what is free, and at most so much.
+PAIR_BYTES, FEATURE_BYTES, SHARE, MOST_BYTES = 60, 80, 0.25, 8e9
+
+# Triangles of this size are inverted at once, larger ones by halves: products are faster.
+INVERTED = 256
+
+_LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
+
+
+# ---------------------------------------------------------------------------- kernel values
+
+
+class BatchKernel:
+    """Kernel values of batches of rows, in double precision.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its layout is fitted.
+    X : tensor of shape (m, n_features)
+    landmarks : Landmarks, optional
+    """
+
+    def __init__(self, kernel: Kernel, X: torch.Tensor, landmarks: Landmarks | None = None):
+        self.kernel, self.landmarks = kernel, landmarks
+        self.points = self.prepared(X)
+        if landmarks is not None:
+            self._marks = self.prepared(to_device(landmarks.X, X.device))
+            self._projection = to_device(landmarks.projection, X.device)
+
+    def prepared(self, X: torch.Tensor) -> DevicePoints:
+        """Return points with what the kernel needs of each."""
+        return prepare(self.kernel, laid_out(self.kernel, X.double()))
+
+    def values(self, left: DevicePoints, right: DevicePoints) -> torch.Tensor:
+        """Return kernel values of points, or of batches of points."""
+        kernel = self.kernel
+        if kernel.name == "laplacian":
+            found = torch.cdist(left.X, right.X, p=1).mul_(-kernel.width).exp_()
+        else:
+            found = left.X @ right.X.mT
+        if kernel.name == "poly":
+            found = (kernel.gamma * found + kernel.coef0) ** kernel.degree
+        elif kernel.name == "rbf":
+            found = found.mul_(2).sub_(left.squared_norm[..., None])  # type: ignore[index]
+            found -= right.squared_norm[..., None, :]  # type: ignore[index]
+            found = found.mul_(kernel.width).clamp_(max=0.0).exp_()
+        if kernel.bias:
+            found += kernel.bias
+        if left.scale is not None and right.scale is not None:
+            found *= left.scale[..., None]
+            found *= right.scale[..., None, :]
+        return found
+
+    def features(self, points: DevicePoints) -> torch.Tensor:
+        """Return the features that are common to all cells."""
+        if self.landmarks is None:
+            return points.X.new_zeros((*points.X.shape[:-1], 0))
+        return self.values(points, self._marks) @ self._projection
+
+    def own(self, left: DevicePoints, right: DevicePoints, F: Any, G: Any) -> torch.Tensor:
+        """Return what features leave over of kernel values."""
+        found = self.values(left, right)
+        return found - F @ G.mT if F.shape[-1] else found
+
+
+def route(tree: Any, X: torch.Tensor, root: int = 0) -> torch.Tensor:
+    """Return the number of the cell of each row, as `tree.route`; ``tree`` has nodes as `Tree`."""
+    device = X.device
+    node = torch.full((len(X),), root, dtype=torch.int64, device=device)
+    if not len(tree.cuts):
+        return -1 - node
+    normals, cuts, children = (
+        torch.from_numpy(np.ascontiguousarray(part)).to(device)
+        for part in (tree.normals, tree.cuts, tree.children)
+    )
+    step = max(1, int(MOST_BYTES / 8 / (16 * X.shape[1])))
+    for start in range(0, len(X), step):
+        part, here = X[start : start + step].double(), node[start : start + step]
+        while bool((inner := here >= 0).any()):
+            at = here.clamp(min=0)
+            right = ((part * normals[at]).sum(dim=1) > cuts[at]).long()
+            here = torch.where(inner, children[at, right], here)
+        node[start : start + step] = here
+    return -1 - node
+
+
+# ------------------------------------------------------------------------------- one sweep
+
+
+class BatchFactor:
+    """Inverse triangles of I + T^1/2 C T^1/2: see `cell.Factor`."""
+
+    def __init__(self, C: torch.Tensor, tau: torch.Tensor) -> None:
+        self.root = tau.sqrt()
+        trace = C.shape[-1] + (tau * C.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
+        felt = float(trace.max()) * np.finfo(np.float32).eps > MOST_ROUNDING
+        for dtype in (torch.float64,) if felt else (torch.float32, torch.float64):
+            B = C.to(dtype) * (root := self.root.to(dtype))[..., None]
+            B *= root[..., None, :]
+            B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+            lower, failed = torch.linalg.cholesky_ex(B)
+            if not bool(failed.any()):
+                break
+        else:
+            raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
+        self.eps = torch.finfo(dtype).eps
+        self.log_determinant = lower.diagonal(dim1=-2, dim2=-1).double().log().sum(dim=-1)
+        self.inverse = inverse_triangle(lower)
+
+    def half(self, values: torch.Tensor) -> torch.Tensor:
+        """Return L^-1 T^1/2 values, of matrices."""
+        return self.inverse @ (self.root[..., None] * values).to(self.inverse.dtype)
+
+    def solve(self, values: torch.Tensor) -> torch.Tensor:
+        """Return T^1/2 B^-1 T^1/2 values, of vectors or matrices."""
+        columns = values[..., None] if values.ndim == self.root.ndim else values
+        solved = self.root[..., None] * (self.inverse.mT @ self.half(columns)).double()
+        return solved[..., 0] if values.ndim == self.root.ndim else solved
+
+
+def inverse_triangle(lower: torch.Tensor) -> torch.Tensor:
+    """Return the inverses of lower triangles."""
+    n = lower.shape[-1]
+    if n <= INVERTED:
+        eye = torch.eye(n, dtype=lower.dtype, device=lower.device).expand_as(lower)
+        return torch.linalg.solve_triangular(lower, eye, upper=False)
+    at = -(-n // 128) * 64
+    found = torch.zeros_like(lower)
+    first, last = (inverse_triangle(lower[..., s, s]) for s in (slice(0, at), slice(at, n)))
+    found[..., :at, :at], found[..., at:, at:] = first, last
+    found[..., at:, :at] = -last @ (lower[..., at:, :at] @ first)
+    return found
+
+
+class Labels(NamedTuple):
+    """As `Likelihood`, of a batch."""
+
+    y: torch.Tensor
+    variance: torch.Tensor
+    odds: torch.Tensor
+    log_right: torch.Tensor
+    copies: torch.Tensor
+
+    def take(self, index: torch.Tensor) -> "Labels":
+        """Return those of some cells."""
+        return Labels(*(field[index] for field in self))
+
+    def next_sites(self, mean: Any, variance: Any, most: Any) -> tuple[Any, Any, Any]:
+        """Tau, nu and logs of the labels' probabilities: see `sites.next_sites`."""
+        total = variance + self.variance
+        z = self.y * mean / total.sqrt()
+        log_share = torch.log1p(-torch.exp(-self.odds))
+        log_z = torch.logaddexp(-self.odds, log_share + torch.special.log_ndtr(z))
+        ratio = torch.exp(log_share - 0.5 * z * z - _LOG_ROOT_2PI - log_z)
+        slope, curvature = self.y * ratio / total.sqrt(), -ratio * (z + ratio) / total
+        share = (1 + variance * curvature).clamp(min=LEAST_SHARE)
+        wanted = -curvature / share
+        tau = torch.minimum(wanted.clamp(min=0.0), most)
+        nu = (slope - mean * curvature) / share
+        nu = torch.where(tau == wanted, nu, slope + tau * (mean + variance * slope))
+        return tau, nu, log_z + self.log_right
+
+
+class BatchState(NamedTuple):
+    """As `CellState` and its `CellGaussian`, of a batch."""
+
+    tau: torch.Tensor  # (B, n), as all up to variance
+    nu: torch.Tensor
+    coef: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+    eps: torch.Tensor  # (B,), as all that follow
+    moved: torch.Tensor
+    change: torch.Tensor
+    log_evidence: torch.Tensor
+    by_sites: torch.Tensor
+
+
+def combine(C: Any, prior: Any, tau: Any, nu: Any, copies: Any) -> tuple[Any, ...]:
+    """Coefficients, means and variances, log-determinant, precision: as `cell.combine`."""
+    tau, nu = copies * tau, copies * nu
+    factor = BatchFactor(C, tau)
+    pull = nu - tau * prior
+    coef = pull - factor.solve((C @ pull[..., None])[..., 0])
+    beta = (factor.inverse**2).sum(dim=-2).double()
+    diagonal = C.diagonal(dim1=-2, dim2=-1)
+    variance = torch.where(tau > 0, (1 - beta) / tau.clamp(min=1e-300), diagonal)
+    weak = ~(1 - beta > WEAK) & (copies > 0)
+    if bool((cells := weak.any(dim=-1)).any()):
+        part = factor.inverse[cells] @ (factor.root[cells][..., None] * C[cells]).to(
+            factor.inverse.dtype
+        )
+        known = diagonal[cells] - (part.double() ** 2).sum(dim=-2)
+        variance[cells] = torch.where(weak[cells], known, variance[cells])
+    variance = torch.maximum(variance, factor.eps * diagonal)
+    mean = prior + (C @ coef[..., None])[..., 0]
+    return coef, mean, variance, factor.log_determinant, factor.eps
+
+
+def cavities(state: Any, tau: Any, nu: Any, left_out: Any, eps: Any) -> tuple[Any, Any]:
+    """Means and variances without so many copies of each point's own site."""
+    mean, variance = state
+    share = torch.clamp(1 - left_out * tau * variance, min=eps)
+    return (mean - variance * left_out * nu) / share, variance / share
+
+
+def propagate(
+    C: Any, prior: Any, labels: Labels, start: Any, *, tol: float, max_sweeps: int
+) -> BatchState:
+    """Change the sites of cells until they stay, or for so many sweeps: as `propagate_cell`."""
+    n_cells, n = prior.shape
+    most = MOST_KNOWN / C.diagonal(dim1=-2, dim2=-1)
+    tau, nu = start or labels.next_sites(prior, C.diagonal(dim1=-2, dim2=-1), most)[:2]
+    found: Any = [prior.new_zeros((n_cells, n)) for _ in range(5)]
+    found += [prior.new_zeros(n_cells) for _ in range(5)]
+    at = torch.arange(n_cells, device=prior.device)
+    damping, before = (prior.new_full((n_cells,), value) for value in (1.0, np.inf))
+    moved = before
+    for sweep in range(1, max_sweeps + 1):
+        coef, mean, variance, log_det, eps = combine(C, prior, tau, nu, labels.copies)
+        left_out = labels.copies.clamp(max=1.0)
+        cavity = cavities((mean, variance), tau, nu, left_out, eps)
+        *wanted, log_z = labels.next_sites(*cavity, most)
+        change = _change(mean, variance, tau, nu, wanted, labels.copies)
+        moved = change if sweep == 1 else moved
+        rest = change <= tol if sweep < max_sweeps else torch.ones_like(change, dtype=torch.bool)
+        if bool(rest.any()):
+            by_sites = _by_sites(tau, nu, labels.copies, log_z, *cavity)
+            integral = _log_integral(mean, prior, tau, nu, labels.copies) - log_det
+            told = (tau, nu, coef, mean, variance, torch.full_like(change, eps), moved, change)
+            for kept, now in zip(found, (*told, by_sites + integral, by_sites), strict=True):
+                kept[at[rest]] = now[rest]
+            if bool(rest.all()):
+                break
+        growing = change > before
+        shorter = (damping / 2).clamp(min=LEAST_DAMPING)
+        longer = (damping * DAMPING_GROWTH).clamp(max=1.0) if sweep > FULL_STEPS else damping
+        damping = torch.where(growing, shorter, longer)
+        damping = damping.clamp(max=DAMPING) if sweep == FULL_STEPS else damping
+        before = change
+        tau, nu = (o + damping[:, None] * (p - o) for o, p in zip((tau, nu), wanted, strict=True))
+        if bool(rest.any()):
+            on = ~rest
+            C, prior, labels, at, most = C[on], prior[on], labels.take(on), at[on], most[on]
+            tau, nu, damping, before, moved = (v[on] for v in (tau, nu, damping, before, moved))
+    return BatchState(*found)
+
+
+def _change(mean: Any, variance: Any, tau: Any, nu: Any, wanted: Any, copies: Any) -> Any:
+    tau, nu = wanted[0] - tau, wanted[1] - nu
+    spread, shift = tau.abs() * variance, (nu - tau * mean).abs() * variance.sqrt()
+    return torch.where(copies > 0, torch.maximum(spread, shift), 0.0).amax(dim=-1)
+
+
+def _log_integral(mean: Any, prior: Any, tau: Any, nu: Any, copies: Any) -> Any:
+    tau, nu = copies * tau, copies * nu
+    each = nu * prior - 0.5 * tau * prior**2 + 0.5 * (nu - tau * prior) * (mean - prior)
+    return each.sum(dim=-1)
+
+
+def _by_sites(tau: Any, nu: Any, copies: Any, log_z: Any, mean: Any, variance: Any) -> Any:
+    spread = 1 + tau * variance
+    own = nu * (mean + 0.5 * variance * nu) - 0.5 * tau * mean**2
+    each = log_z - own / spread + 0.5 * torch.log(spread)
+    return torch.where(copies > 0, copies * each, 0.0).sum(dim=-1)
+
+
+# ------------------------------------------------------------------------ cells of a tree
+
+
+def padded(cells: list[Array], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of cells, filled up to one size with the first of them, and which are there."""
+    size = max(map(len, cells))
+    rows = np.stack([np.append(rows, np.repeat(rows[:1], size - len(rows))) for rows in cells])
+    there = np.arange(size) < np.array([len(rows) for rows in cells])[:, None]
+    return torch.from_numpy(rows).to(device), torch.from_numpy(there).to(device)
+
+
+def batches(sizes: Array, n_common: int, device: torch.device) -> Iterator[Array]:
+    """Numbers of cells that are not empty, those of like sizes together, as memory allows."""
+    order = np.argsort(sizes, kind="stable")[::-1]
+    order = order[sizes[order] > 0]
+    room = min(MOST_BYTES, SHARE * devices.free_bytes(device))
+    first = 0
+    while first < len(order):
+        n = int(sizes[order[first]])
+        fitting = int(room / (PAIR_BYTES * n**2 + FEATURE_BYTES * n * n_common + 1))
+        yield order[first : first + max(fitting, 1)]
+        first += max(fitting, 1)
+
+
+class DeviceSweeps(CellSweeps):
+    """Sweeps of all cells of a tree in batches."""
+
+    def __init__(self, problem: Any, *others: Any) -> None:
+        super().__init__(problem, *others)
+        self._device = problem.tensor.device
+        self._sizes = np.array([len(rows) for rows in self.cells])
+        self._kernel = BatchKernel(problem.kernel, problem.tensor)
+        each = (problem.targets, problem.odds, problem.log_right)
+        self._of_machine = [self._there(values) for values in each]
+        self._ridge, self._copies = (self._there(v) for v in (problem.ridge, problem.copies))
+        self._left_out = [self._there(values) for values in self.left_out()]
+
+    @staticmethod
+    def route(tree: Any, problem: Any) -> Array:
+        """Return the number of the cell of each row."""
+        return route(tree, problem.tensor).cpu().numpy()
+
+    def _there(self, values: Array) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self._device).double()
+
+    @exact_products()
+    def alone(self) -> None:
+        """Sweep each cell until it is at rest."""
+        done = 0
+        for numbers in batches(self._sizes, 0, self._device):
+            if done and self.how.stop():
+                return
+            rows, there = padded([self.cells[i] for i in numbers], self._device)
+            points = self._kernel.points.take(rows)
+            K = self._kernel.values(points, points)
+            for machine in range(len(self.tau)):
+                prior = K.new_zeros(rows.shape)
+                state = self._propagated(machine, numbers, rows, there, K, prior, self.how.tol)
+                self._keep_batch(machine, numbers, there, state)
+                self.change[machine, numbers] = state.change.cpu().numpy()
+                self._set(self.coef, machine, numbers, there, state.coef)
+            done += len(numbers)
+            self.how.show(done, len(self.cells))
+
+    def _labels(self, machine: int, rows: Any, there: Any) -> Labels:
+        y, odds, log_right = (values[machine][rows] for values in self._of_machine)
+        copies = self._copies[rows]
+        return Labels(y, self._ridge[rows], odds / copies, log_right / copies, copies * there)
+
+    def _propagated(
+        self, machine: int, numbers: Any, rows: Any, there: Any, C: Any, prior: Any, tol: float,
+        max_sweeps: int = MOST_SWEEPS,
+    ) -> BatchState:  # fmt: skip
+        labels, start = self._labels(machine, rows, there), None
+        held = np.concatenate([self.cells[i] for i in numbers])
+        if not np.any(np.isnan(self.tau[machine, held])):
+            start = [self._got(values, machine, rows) for values in (self.tau, self.nu)]
+        return propagate(C, prior, labels, start, tol=tol, max_sweeps=max_sweeps)
+
+    def _got(self, values: Array, machine: int, rows: torch.Tensor) -> torch.Tensor:
+        return self._there(values[machine][rows.cpu().numpy()])
+
+    def _set(self, values: Array, machine: int, numbers: Any, there: Any, found: Any) -> None:
+        """Write what was found of a batch where its rows are."""
+        rows = np.concatenate([self.cells[i] for i in numbers])
+        values[machine, rows] = found[there].cpu().numpy()
+
+    def _keep_batch(self, machine: int, numbers: Any, there: Any, state: BatchState) -> None:
+        rows, _ = padded([self.cells[i] for i in numbers], self._device)
+        self._set(self.tau, machine, numbers, there, state.tau)
+        self._set(self.nu, machine, numbers, there, state.nu)
+        self.evidence[machine, numbers] = state.log_evidence.cpu().numpy()
+        self.by_sites[machine, numbers] = state.by_sites.cpu().numpy()
+        mean = variance = state.mean
+        for kind, left_out in enumerate(self._left_out):
+            given, eps = (state.mean, state.variance), state.eps[:, None]
+            mean, variance = cavities(given, state.tau, state.nu, left_out[rows], eps)
+            z = mean / (variance + self._ridge[rows]).sqrt()
+            self._set(self.scores[kind], machine, numbers, there, z)
+        held = np.concatenate([self.cells[i] for i in numbers])
+        likelihood = self.problem.likelihood(machine, held)
+        moments = (values[there].cpu().numpy() for values in (mean, variance))
+        self.wrong[machine, held] = likelihood.wrong(*moments)
+
+    # ------------------------------------------------------------------- around landmarks
+
+    def around(self, landmarks: Landmarks) -> tuple[Array, Array]:
+        """Visit cells in turn until none changes; precision and shift of w."""
+        self._kernel = BatchKernel(self.problem.kernel, self.problem.tensor, landmarks)
+        return super().around(landmarks)
+
+    @exact_products()
+    def _wave(self, numbers: Any, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
+        """Sweep some cells given what all others say; how the sum of their messages changes."""
+        n_machines, moved = len(self.tau), np.zeros((len(self.tau), len(numbers)))
+        filled = [k for k, number in enumerate(numbers) if len(self.cells[number])]
+        at = [numbers[k] for k in filled]
+        if not at:
+            return moved, []
+        rows, there = padded([self.cells[i] for i in at], self._device)
+        F, R = self._own_batch(rows)
+        told = []
+        for machine in range(n_machines):
+            before = self._said_before(machine, at, rows, there, F, R)
+            A = self._there(precision[machine]) - before[0]
+            h = self._there(shift[machine]) - before[1]
+            lower = torch.linalg.cholesky(A)
+            half = torch.linalg.solve_triangular(lower, F.mT, upper=False)
+            prior = (F @ torch.cholesky_solve(h[..., None], lower))[..., 0]
+            state = self._propagated(
+                machine, at, rows, there, R + half.mT @ half, prior, 0.0, VISIT_SWEEPS
+            )
+            drift = (state.mean - self._got(self.mean, machine, rows)).abs()
+            drift = torch.where(there, drift / state.variance.sqrt(), 0.0).amax(dim=-1)
+            drift = torch.where(drift.isnan(), np.inf, drift)
+            moved[machine, filled] = torch.maximum(state.moved, drift).cpu().numpy()
+            self._set(self.mean, machine, at, there, state.mean)
+            self._keep_batch(machine, at, there, state)
+            after = self._said_now(machine, at, rows, there, F, R)
+            for k, number in enumerate(at if self.keeps else ()):
+                self.said[machine, number] = Message(*(part[k] for part in after))  # type: ignore
+            both = zip(after, before, strict=True)
+            told.append(Message(*(np.asarray((now - then).sum(dim=0).cpu()) for now, then in both)))
+        return moved, told
+
+    def _own_batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        points = self._kernel.points.take(rows)
+        F = self._kernel.features(points)
+        return F, self._kernel.own(points, points, F, F)
+
+    def _said_before(self, machine: int, numbers: Any, *others: Any) -> list[torch.Tensor]:
+        """What cells said last, held or computed again."""
+        said: Any = [self.said.get((machine, number)) for number in numbers]
+        if None in said:
+            return self._said_now(machine, numbers, *others)
+        return [torch.stack(parts) for parts in zip(*said, strict=True)]
+
+    def _said_now(
+        self, machine: int, numbers: Any, rows: Any, there: Any, F: Any, R: Any
+    ) -> list[torch.Tensor]:
+        """What the sites of cells say of w: precisions and shifts."""
+        held = np.concatenate([self.cells[i] for i in numbers])
+        if np.any(np.isnan(self.tau[machine, held])):  # nothing so far
+            n = F.shape[-1]
+            return [F.new_zeros((len(numbers), n, n)), F.new_zeros((len(numbers), n))]
+        factor, coef = self._own_part(machine, rows, there, R)
+        spread = factor.half(F).double()
+        return [spread.mT @ spread, (F.mT @ coef[..., None])[..., 0]]
+
+    def _own_part(self, machine: int, rows: Any, there: Any, R: Any) -> tuple[BatchFactor, Any]:
+        copies = self._copies[rows] * there
+        tau, nu = (copies * self._got(values, machine, rows) for values in (self.tau, self.nu))
+        factor = BatchFactor(R, tau)
+        return factor, nu - factor.solve((R @ nu[..., None])[..., 0])
+
+    @exact_products()
+    def _messages(self, number: int) -> list[Message]:
+        rows, there = padded([self.cells[number]], self._device)
+        F, R = self._own_batch(rows)
+        said = (
+            self._said_now(machine, [number], rows, there, F, R) for machine in range(len(self.tau))
+        )
+        return [Message(*(part[0].cpu().numpy() for part in parts)) for parts in said]
+
+    @exact_products()
+    def set_coefficients(self, mean: Array) -> None:
+        """Coefficients of each cell's own part, given the mean of w, and parts of the evidence."""
+        for numbers in batches(self._sizes, mean.shape[1], self._device):
+            rows, there = padded([self.cells[i] for i in numbers], self._device)
+            F, R = self._own_batch(rows)
+            for machine in range(len(self.tau)):
+                factor, own = self._own_part(machine, rows, there, R)
+                common = F @ self._there(mean[machine])
+                coef = own - factor.solve(common)
+                self._set(self.coef, machine, numbers, there, coef)
+                pull = self._copies[rows] * there * self._got(self.nu, machine, rows)
+                each = pull * (common + (R @ coef[..., None])[..., 0])
+                found = 0.5 * each.sum(dim=-1) - factor.log_determinant
+                self.evidence[machine, numbers] = (
+                    self.by_sites[machine, numbers] + found.cpu().numpy()
+                )
+
+
+# ------------------------------------------------------------------------------ prediction
+
+
+@exact_products()
+def latent(model: Any, kernel: Kernel, X: torch.Tensor, new: torch.Tensor) -> Array:
+    """Means and variances of outputs at new rows by all trees: as `Cellwise.latent`.
+
+    Parameters
+    ----------
+    model : CellModel
+    kernel : Kernel
+    X : tensor of shape (m, n_features)
+        Training rows.
+    new : tensor of shape (n, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_trees, 2, n_machines, n)
+    """
+    marks = None if model.landmarks is None else Landmarks(model.landmarks, model.projection)
+    tools = BatchKernel(kernel, X, marks)
+    asked = tools.prepared(new)
+    n_trees, n_machines = len(model.roots), len(model.tau)
+    found = torch.empty((n_trees, 2, n_machines, len(new)), dtype=torch.float64, device=X.device)
+    for number in range(n_trees):
+        cell_of = route(model, new, int(model.roots[number])).cpu().numpy()
+        order = np.argsort(cell_of, kind="stable")
+        cells, begin = np.unique(cell_of[order], return_index=True)
+        parts = np.split(order, begin[1:])
+        sizes = np.diff(model.begin)[cells]
+        # New rows of a cell are as many as rows it has, or there are several parts of it.
+        pieces = [
+            (cell, part[first : first + max(size, 1)])
+            for cell, part, size in zip(cells, parts, sizes, strict=True)
+            for first in range(0, len(part), max(size, 1))
+        ]
+        largest = np.array([max(np.diff(model.begin)[cell], 1) for cell, _ in pieces])
+        for chosen in batches(largest, model.common_mean.shape[-1], X.device):
+            _in_cells(model, tools, asked, number, [pieces[i] for i in chosen], found[number])
+    return found.cpu().numpy()
+
+
+def _in_cells(
+    model: Any, tools: BatchKernel, asked: DevicePoints, number: int, pieces: Any, found: Any
+) -> None:
+    """Write means and variances at rows that fall into some cells."""
+    device = found.device
+    where = [np.arange(*model.begin[cell : cell + 2]) for cell, _ in pieces]
+    at, there = padded([w if len(w) else np.zeros(1, dtype=np.int64) for w in where], device)
+    there &= torch.tensor([len(w) > 0 for w in where], device=device)[:, None]
+    order = to_device(model.order.astype(np.int64), device)
+    rows, (news, wanted) = order[at], padded([part for _, part in pieces], device)
+    left, right = asked.take(news), tools.points.take(rows)
+    F, G = tools.features(left), tools.features(right)
+    cross, own = tools.own(left, right, F, G), tools.own(right, right, G, G)
+    variance = left.length**2 - (F**2).sum(dim=-1)
+    for machine in range(len(model.tau)):
+        tau, coef = (
+            torch.from_numpy(values[machine]).to(device)[at].double() * there
+            for values in (model.tau, model.coef)
+        )
+        factor = BatchFactor(own, tau)
+        known = factor.half(cross.mT).double()
+        mean = (cross @ coef[..., None])[..., 0]
+        spread = variance - (known**2).sum(dim=-2)
+        if F.shape[-1]:
+            mean += F @ torch.from_numpy(model.common_mean[number, machine]).to(device)
+            lower = torch.from_numpy(model.common_factor[number, machine]).to(device)
+            rest = (F - cross @ factor.solve(G)).mT
+            half = torch.linalg.solve_triangular(lower, rest, upper=False)
+            spread += (half**2).sum(dim=-2)
+        found[0, machine, news[wanted]] = mean[wanted]
+        found[1, machine, news[wanted]] = spread.clamp(min=0.0)[wanted]
