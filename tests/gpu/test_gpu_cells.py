@@ -51,9 +51,9 @@ def test_as_on_the_host(settings):
     assert_allclose([device.gamma_, device.softness_], [host.gamma_, host.softness_])
     assert_alike(device, host, NEW)
     weight = np.random.default_rng(0).choice([0.3, 1, 2, 5], size=300)
-    assert_alike(
-        fitted(weight=weight, **settings, device="cuda"), fitted(weight=weight, **settings), NEW
-    )
+    # Cells around landmarks may come to rest a visit earlier or later.
+    host, device = (fitted(weight=weight, **settings, device=d) for d in ("cpu", "cuda"))
+    assert_alike(device, host, NEW, atol=5e-3)
 
 
 @pytest.mark.parametrize("n_landmarks", [0, 30])

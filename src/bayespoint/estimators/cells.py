@@ -13,6 +13,7 @@ from bayespoint.estimators.parameters import Parameters
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.memory import Memory, needed_bytes
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
+from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
@@ -33,6 +34,10 @@ SWEEPS = 12
 # four at least. Choosing may solve as many cells as the fit itself, or as take a minute.
 CHOOSING_ROWS, LEAST_CELLS = 6_000, 4
 MINUTE_CELLS = 400
+
+# One row of so many is left out. EP's own leave-one-out, which costs nothing, is too sure of itself
+# with little softness, and would choose less and less of it.
+FOLDS = 5
 
 # Steps of the search, as factors: of width and softness in turn. A step must be worth something in
 # the log-probability of a label left out, or nearly separable data would never end it, and less
@@ -153,7 +158,9 @@ class CellTrials:
         self._alone = ~contested(data.distinct)
         self.of_sample = sample is not None
         sample = np.arange(data.inputs.shape[0]) if sample is None else np.sort(sample)
-        self.rows, self._begin = _some_cells(cells, data, sample, entropy)
+        self._trained, self._begin, self.rows, self._asked_begin = _some_cells(
+            cells, data, sample, entropy
+        )
         self._found: dict[Any, float] = {}
         of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
         self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
@@ -181,7 +188,7 @@ class CellTrials:
 
     def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
-        number = min(FEW_LANDMARKS if few else LANDMARKS, len(self.rows) // 2)
+        number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._trained) // 2)
         if not self._memory(number).at_once:
             return settings, 0
         best, most = settings, self.value(settings) + WORTH
@@ -227,29 +234,46 @@ class CellTrials:
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:
-        kernel, problem = self._problem_with(settings, self.rows)
-        inputs = self._data.inputs.take(self.rows)
-        part = cell_problem(
-            problem, kernel, inputs, self._alone[self.rows], self._data.own_copies[self.rows]
-        )
+        rows, own = self._trained, self._data.own_copies
+        kernel, problem = self._problem_with(settings, rows)
+        inputs = self._data.inputs.take(rows)
+        part = cell_problem(problem, kernel, inputs, self._alone[rows], own[rows])
         # Those of the fit.
         landmarks = landmarks_of(kernel, self._data.inputs.matrix(), n_landmarks)
-        order = np.arange(len(self.rows))
+        order = np.arange(len(rows))
         how = Sweeping(
             threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks),
             stop=self._out_of_time,
         )  # fmt: skip
         fit: Any = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
-        label, weight = self._data.distinct.label[self.rows], problem.weight
-        outputs = vote_outputs(fit.scores[0])
+        model = CellModel.of([fit], part.copies, landmarks)
+        cellwise = Cellwise(model, kernel, self._data.inputs.matrix()[rows])
+        z = self._asked(cellwise, settings.softness)
+        label, weight = (
+            values[self.rows] for values in (self._data.distinct.label, self._data.distinct.weight)
+        )
+        outputs = vote_outputs(z)
         total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
         return float(total / weight.sum())
+
+    def _asked(self, cellwise: Cellwise, softness: float) -> Array:
+        """Means over standard deviations at the rows left out, by the cells that they lie in."""
+        X = self._data.inputs.matrix()
+
+        def one(cell: int) -> Array:
+            asked = X[self.rows[self._asked_begin[cell] : self._asked_begin[cell + 1]]]
+            length = cellwise.kernel.prepare(asked.astype(np.float64)).length
+            mean, variance = cellwise.in_cell(0, cell, asked)
+            ridge = softness * np.where(length > 0, length, 1.0) ** 2
+            return mean / np.sqrt(variance + ridge)
+
+        return np.concatenate(self._threads.each(one, range(len(self._begin) - 1)), axis=1)
 
 
 def _some_cells(
     cells: CellSettings, data: TrainingData, sample: Array, entropy: int
-) -> tuple[Array, Array]:
-    """Rows of some cells, cell after cell, and where each begins."""
+) -> tuple[Array, ...]:
+    """Rows of some cells, cell after cell, and where each begins; likewise those left out."""
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
     X = data.inputs.matrix()
     X = X if len(sample) == X.shape[0] else X[sample]
@@ -259,5 +283,8 @@ def _some_cells(
     n_cells = min(max(wanted, LEAST_CELLS), tree.n_cells)
     numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
     rows = [sample[cell_of == number] for number in numbers]
-    begin = np.cumsum([0, *map(len, rows)])
-    return np.concatenate(rows), begin
+    found: list[Array] = []
+    for kept in (lambda i: i % FOLDS > 0, lambda i: i % FOLDS == 0):
+        parts = [part[kept(np.arange(len(part)))] for part in rows]
+        found += [np.concatenate(parts), np.cumsum([0, *map(len, parts)])]
+    return tuple(found)

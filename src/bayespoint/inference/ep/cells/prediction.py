@@ -145,7 +145,7 @@ class Cellwise:
 
         def one(part: tuple[int, int, Array]) -> None:
             number, cell, rows = part
-            found[number, :, :, rows] = np.moveaxis(self._in_cell(number, cell, X[rows]), 2, 0)
+            found[number, :, :, rows] = np.moveaxis(self.in_cell(number, cell, X[rows]), 2, 0)
 
         parts = [
             (number, cell, rows)
@@ -186,7 +186,7 @@ class Cellwise:
             drawn[:, machine] += white * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         return drawn
 
-    def _in_cell(self, number: int, cell: int, X: Matrix) -> Array:
+    def in_cell(self, number: int, cell: int, X: Matrix) -> Array:
         """Means and variances at rows that fall into a cell, (2, n_machines, n)."""
         model, where = self.model, self._where(cell)
         new, rows, features, cross = self._parts(X, cell)
