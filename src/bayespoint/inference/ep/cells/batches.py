@@ -119,13 +119,18 @@ def route(tree: Any, X: torch.Tensor, root: int = 0) -> torch.Tensor:
 # ------------------------------------------------------------------------------- one sweep
 
 
+def rounding_is_felt(C: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+    """Whether single precision is too coarse for I + T^1/2 C T^1/2: see `cell.precision`."""
+    trace = C.shape[-1] + (tau * C.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
+    return trace * float(np.finfo(np.float32).eps) > MOST_ROUNDING
+
+
 class BatchFactor:
     """Inverse triangles of I + T^1/2 C T^1/2: see `cell.Factor`."""
 
     def __init__(self, C: torch.Tensor, tau: torch.Tensor) -> None:
         self.root = tau.sqrt()
-        trace = C.shape[-1] + (tau * C.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
-        felt = float(trace.max()) * np.finfo(np.float32).eps > MOST_ROUNDING
+        felt = bool(rounding_is_felt(C, tau).any())
         for dtype in (torch.float64,) if felt else (torch.float32, torch.float64):
             B = C.to(dtype) * (root := self.root.to(dtype))[..., None]
             B *= root[..., None, :]
@@ -210,6 +215,14 @@ class BatchState(NamedTuple):
 
 def combine(C: Any, prior: Any, tau: Any, nu: Any, copies: Any) -> tuple[Any, ...]:
     """Coefficients, means and variances, log-determinant, precision: as `cell.combine`."""
+    felt = rounding_is_felt(C, copies * tau)
+    if bool(felt.any()) and not bool(felt.all()):  # the others are faster in single precision
+        given = (C, prior, tau, nu, copies)
+        parts = [combine(*(value[which] for value in given)) for which in (felt, ~felt)]
+        found = [felt.new_empty((len(felt), *one.shape[1:]), dtype=one.dtype) for one in parts[0]]
+        for kept, some, others in zip(found, *parts, strict=True):
+            kept[felt], kept[~felt] = some, others
+        return tuple(found)
     tau, nu = copies * tau, copies * nu
     factor = BatchFactor(C, tau)
     pull = nu - tau * prior
@@ -226,19 +239,21 @@ def combine(C: Any, prior: Any, tau: Any, nu: Any, copies: Any) -> tuple[Any, ..
         variance[cells] = torch.where(weak[cells], known, variance[cells])
     variance = torch.maximum(variance, factor.eps * diagonal)
     mean = prior + (C @ coef[..., None])[..., 0]
-    return coef, mean, variance, factor.log_determinant, factor.eps
+    eps = torch.full_like(factor.log_determinant, factor.eps)
+    return coef, mean, variance, factor.log_determinant, eps
 
 
 def cavities(state: Any, tau: Any, nu: Any, left_out: Any, eps: Any) -> tuple[Any, Any]:
     """Means and variances without so many copies of each point's own site."""
     mean, variance = state
-    share = torch.clamp(1 - left_out * tau * variance, min=eps)
+    share = torch.maximum(1 - left_out * tau * variance, eps)
     return (mean - variance * left_out * nu) / share, variance / share
 
 
 def propagate(
-    C: Any, prior: Any, labels: Labels, start: Any, *, tol: float, max_sweeps: int
-) -> BatchState:
+    C: Any, prior: Any, labels: Labels, start: Any, *, tol: float, max_sweeps: int,
+    damping: Any = None,
+) -> BatchState:  # fmt: skip
     """Change the sites of cells until they stay, or for so many sweeps: as `propagate_cell`."""
     n_cells, n = prior.shape
     most = MOST_KNOWN / C.diagonal(dim1=-2, dim2=-1)
@@ -246,12 +261,12 @@ def propagate(
     found: Any = [prior.new_zeros((n_cells, n)) for _ in range(5)]
     found += [prior.new_zeros(n_cells) for _ in range(5)]
     at = torch.arange(n_cells, device=prior.device)
-    damping, before = (prior.new_full((n_cells,), value) for value in (1.0, np.inf))
-    moved = before
+    ones, before = (prior.new_full((n_cells,), value) for value in (1.0, np.inf))
+    damping, moved = ones if damping is None else damping, before
     for sweep in range(1, max_sweeps + 1):
         coef, mean, variance, log_det, eps = combine(C, prior, tau, nu, labels.copies)
         left_out = labels.copies.clamp(max=1.0)
-        cavity = cavities((mean, variance), tau, nu, left_out, eps)
+        cavity = cavities((mean, variance), tau, nu, left_out, eps[:, None])
         *wanted, log_z = labels.next_sites(*cavity, most)
         change = _change(mean, variance, tau, nu, wanted, labels.copies)
         moved = change if sweep == 1 else moved
@@ -259,7 +274,7 @@ def propagate(
         if bool(rest.any()):
             by_sites = _by_sites(tau, nu, labels.copies, log_z, *cavity)
             integral = _log_integral(mean, prior, tau, nu, labels.copies) - log_det
-            told = (tau, nu, coef, mean, variance, torch.full_like(change, eps), moved, change)
+            told = (tau, nu, coef, mean, variance, eps, moved, change)
             for kept, now in zip(found, (*told, by_sites + integral, by_sites), strict=True):
                 kept[at[rest]] = now[rest]
             if bool(rest.all()):
@@ -368,13 +383,13 @@ class DeviceSweeps(CellSweeps):
 
     def _propagated(
         self, machine: int, numbers: Any, rows: Any, there: Any, C: Any, prior: Any, tol: float,
-        max_sweeps: int = MOST_SWEEPS,
+        max_sweeps: int = MOST_SWEEPS, damping: Any = None,
     ) -> BatchState:  # fmt: skip
         labels, start = self._labels(machine, rows, there), None
         held = np.concatenate([self.cells[i] for i in numbers])
         if not np.any(np.isnan(self.tau[machine, held])):
             start = [self._got(values, machine, rows) for values in (self.tau, self.nu)]
-        return propagate(C, prior, labels, start, tol=tol, max_sweeps=max_sweeps)
+        return propagate(C, prior, labels, start, tol=tol, max_sweeps=max_sweeps, damping=damping)
 
     def _got(self, values: Array, machine: int, rows: torch.Tensor) -> torch.Tensor:
         return self._there(values[machine][rows.cpu().numpy()])
@@ -409,38 +424,50 @@ class DeviceSweeps(CellSweeps):
         return super().around(landmarks)
 
     @exact_products()
-    def _wave(self, numbers: Any, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
+    def _wave(
+        self, numbers: Any, moved: Array, precision: Array, shift: Array
+    ) -> tuple[Array, list[Message]]:
         """Sweep some cells given what all others say; how the sum of their messages changes."""
-        n_machines, moved = len(self.tau), np.zeros((len(self.tau), len(numbers)))
-        filled = [k for k, number in enumerate(numbers) if len(self.cells[number])]
-        at = [numbers[k] for k in filled]
-        if not at:
-            return moved, []
+        moved, told = moved.copy(), []
+        for machine in range(len(self.tau)):
+            chosen = self.active[machine, numbers] & (self._sizes[numbers] > 0)
+            moved[machine, self._sizes[numbers] == 0] = 0.0
+            at = np.asarray(numbers)[chosen]
+            change = [np.zeros_like(precision[machine]), np.zeros_like(shift[machine])]
+            if len(at):
+                moved[machine, chosen], change = self._visited(
+                    machine, at, precision[machine], shift[machine]
+                )
+            told.append(Message(*change))
+        return moved, told
+
+    def _visited(
+        self, machine: int, at: Array, precision: Array, shift: Array
+    ) -> tuple[Array, list[Array]]:
+        """Sweep some cells of one machine: how far they went, and what their messages change by."""
         rows, there = padded([self.cells[i] for i in at], self._device)
         F, R = self._own_batch(rows)
-        told = []
-        for machine in range(n_machines):
-            before = self._said_before(machine, at, rows, there, F, R)
-            A = self._there(precision[machine]) - before[0]
-            h = self._there(shift[machine]) - before[1]
-            lower = torch.linalg.cholesky(A)
-            half = torch.linalg.solve_triangular(lower, F.mT, upper=False)
-            prior = (F @ torch.cholesky_solve(h[..., None], lower))[..., 0]
-            state = self._propagated(
-                machine, at, rows, there, R + half.mT @ half, prior, 0.0, VISIT_SWEEPS
-            )
-            drift = (state.mean - self._got(self.mean, machine, rows)).abs()
-            drift = torch.where(there, drift / state.variance.sqrt(), 0.0).amax(dim=-1)
-            drift = torch.where(drift.isnan(), np.inf, drift)
-            moved[machine, filled] = torch.maximum(state.moved, drift).cpu().numpy()
-            self._set(self.mean, machine, at, there, state.mean)
-            self._keep_batch(machine, at, there, state)
-            after = self._said_now(machine, at, rows, there, F, R)
-            for k, number in enumerate(at if self.keeps else ()):
-                self.said[machine, number] = Message(*(part[k] for part in after))  # type: ignore
-            both = zip(after, before, strict=True)
-            told.append(Message(*(np.asarray((now - then).sum(dim=0).cpu()) for now, then in both)))
-        return moved, told
+        before = self._said_before(machine, at, rows, there, F, R)
+        lower = torch.linalg.cholesky(self._there(precision) - before[0])
+        h = self._there(shift) - before[1]
+        half = torch.linalg.solve_triangular(lower, F.mT, upper=False)
+        prior = (F @ torch.cholesky_solve(h[..., None], lower))[..., 0]
+        state = self._propagated(
+            machine, at, rows, there, R + half.mT @ half, prior, 0.0, VISIT_SWEEPS,
+            self._there(self.damping[machine, at]),
+        )  # fmt: skip
+        drift = (state.mean - self._got(self.mean, machine, rows)).abs()
+        drift = torch.where(there, drift / state.variance.sqrt(), 0.0).amax(dim=-1)
+        drift = torch.where(drift.isnan(), np.inf, drift)
+        self._set(self.mean, machine, at, there, state.mean)
+        self._keep_batch(machine, at, there, state)
+        after = self._said_now(machine, at, rows, there, F, R)
+        for k, number in enumerate(at.tolist() if self.keeps else ()):
+            self.said[machine, number] = Message(*(part[k] for part in after))  # type: ignore
+        both = zip(after, before, strict=True)
+        return torch.maximum(state.moved, drift).cpu().numpy(), [
+            (now - then).sum(dim=0).cpu().numpy() for now, then in both
+        ]
 
     def _own_batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         points = self._kernel.points.take(rows)

@@ -159,15 +159,18 @@ class CellState(NamedTuple):
 
 def propagate_cell(
     C: Array, prior_mean: Array, likelihood: Likelihood, start: Sites | None, *, tol: float,
-    max_sweeps: int, dtype: Any,
+    max_sweeps: int, dtype: Any, damping: float = 1.0,
 ) -> CellState:  # fmt: skip
-    """Change the sites of a cell until they stay, or for so many sweeps."""
+    """Change the sites of a cell until they stay, or for so many sweeps.
+
+    ``damping``: the share of a step that is taken, to begin with.
+    """
     diagonal = C.diagonal()
     copies = np.broadcast_to(likelihood.copies, len(C))
     bounds = (0.0, MOST_KNOWN / diagonal)
     if start is None:  # as if the others had said nothing
         start, _ = next_sites(likelihood, prior_mean, diagonal, bounds)
-    sites, damping, before, moved = start, 1.0, np.inf, np.inf
+    sites, before, moved = start, np.inf, np.inf
     rounded = C.astype(dtype, copy=False)
     for sweep in range(1, max_sweeps + 1):
         gaussian = combine(C, prior_mean, sites, copies, dtype, rounded)

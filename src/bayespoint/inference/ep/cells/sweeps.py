@@ -11,6 +11,7 @@ import scipy.linalg
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import (
+    DAMPING,
     CellState,
     Message,
     cavities,
@@ -27,6 +28,10 @@ from bayespoint.space.kernels import Kernel, Points
 
 # Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
 MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
+
+# Visits of all cells before only those that change are visited; what changes by more than this
+# share of the change before goes to and fro.
+FULL_VISITS, SLOW = 4, 0.9
 
 # Visits that are expected before the first two have shown how fast changes shrink.
 USUAL_VISITS = 8
@@ -275,14 +280,16 @@ class CellSweeps:
             self.coef[machine, rows] = state.gaussian.coef
 
     def _propagate(
-        self, machine: int, rows: Array, C: Array, mean: Array, max_sweeps: int, tol: float
-    ) -> CellState:
+        self, machine: int, rows: Array, C: Array, mean: Array, max_sweeps: int, tol: float,
+        damping: float = 1.0,
+    ) -> CellState:  # fmt: skip
         likelihood = self.problem.likelihood(machine, rows)
         tau = self.tau[machine, rows]
         start = None if np.any(np.isnan(tau)) else Sites(tau, self.nu[machine, rows])
         return propagate_cell(
-            C, mean, likelihood, start, tol=tol, max_sweeps=max_sweeps, dtype=self.how.dtype
-        )
+            C, mean, likelihood, start, tol=tol, max_sweeps=max_sweeps, dtype=self.how.dtype,
+            damping=damping,
+        )  # fmt: skip
 
     def _keep(self, machine: int, number: int, rows: Array, state: CellState) -> None:
         self.tau[machine, rows], self.nu[machine, rows] = state.sites
@@ -312,29 +319,45 @@ class CellSweeps:
                     precision[machine] += message.precision
                     shift[machine] += message.shift
         moved = np.full((n_machines, len(self.cells)), np.inf)
+        self.damping = np.ones_like(moved)
         expected, n_cells = min(USUAL_VISITS, self.how.visits), len(self.cells)
+        everywhere = True
         for visit in range(self.how.visits):
-            before = np.max(moved)
+            before = moved.copy()
+            self.active = np.full_like(moved, everywhere, dtype=bool) | (moved > self.how.tol)
             for first in range(0, n_cells, WAVE):
                 numbers = range(first, min(first + WAVE, n_cells))
                 state = precision.copy(), shift.copy()
-                moved[:, numbers], told = self._wave(numbers, *state)
+                moved[:, numbers], told = self._wave(numbers, moved[:, numbers], *state)
                 for machine, difference in enumerate(told):
                     precision[machine] += difference.precision
                     shift[machine] += difference.shift
                 if self.how.stop():
                     break
                 self.how.show(visit * n_cells + numbers.stop, expected * n_cells)
-            if self.how.stop() or np.max(moved) <= self.how.tol:
+            resting = np.max(moved) <= self.how.tol
+            if self.how.stop() or (resting and everywhere):
                 break
-            expected = min(visit + 1 + self._visits_left(before, np.max(moved)), self.how.visits)
+            # Cells that go to and fro take shorter steps; once few change, only they are visited,
+            # and all of them again in the end.
+            to_and_fro = self.active & (moved > SLOW * before) & (moved > self.how.tol)
+            self.damping[to_and_fro] *= DAMPING
+            everywhere = visit + 1 < FULL_VISITS or resting
+            expected = min(
+                visit + 1 + self._visits_left(np.max(before), np.max(moved)), self.how.visits
+            )
         self.change = moved
         return precision, shift
 
-    def _wave(self, numbers: range, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
-        """Sweep some cells given what all others say; how the sum of their messages changes."""
+    def _wave(
+        self, numbers: range, moved: Array, precision: Array, shift: Array
+    ) -> tuple[Array, list[Message]]:
+        """Sweep some cells given what all others say; how the sum of their messages changes.
+
+        ``moved``: how far they went when they were last visited, (n_machines, n_numbers).
+        """
         found = self._each(lambda i: self._visit(i, precision, shift), numbers)
-        moved = np.stack([change for change, _ in found], axis=1)
+        moved = np.where(self.active[:, numbers], np.stack([f[0] for f in found], axis=1), moved)
         by_machine = zip(*(differences for _, differences in found if differences), strict=True)
         sums = ([np.sum(part, axis=0) for part in zip(*one, strict=True)] for one in by_machine)
         return moved, [Message(*one) for one in sums]
@@ -351,11 +374,14 @@ class CellSweeps:
         """Sweep one cell given what all others say; how its message changes."""
         rows = self.cells[number]
         n_machines = len(self.tau)
-        if not len(rows):
+        if not len(rows) or not np.any(self.active[:, number]):
             return np.zeros(n_machines), []
         features, R = self._own(rows)
-        moved, differences = np.zeros(n_machines), []
+        moved, differences, n_common = np.zeros(n_machines), [], features.shape[1]
         for machine in range(n_machines):
+            if not self.active[machine, number]:
+                differences.append(Message(np.zeros((n_common, n_common)), np.zeros(n_common)))
+                continue
             before = self.said.get((machine, number))
             if before is None:
                 before = self._message(machine, rows, R, features)
@@ -365,7 +391,10 @@ class CellSweeps:
             mean = features @ scipy.linalg.cho_solve((lower, True), h)
             # However small its steps are, a cell takes them, since those of all cells add up:
             # what counts is where outputs have gone.
-            state = self._propagate(machine, rows, R + half.T @ half, mean, VISIT_SWEEPS, 0.0)
+            damping = self.damping[machine, number]
+            state = self._propagate(
+                machine, rows, R + half.T @ half, mean, VISIT_SWEEPS, 0.0, damping
+            )
             drift = np.abs(state.gaussian.mean - self.mean[machine, rows])
             drift = np.max(drift / np.sqrt(state.gaussian.variance))
             moved[machine] = np.inf if np.isnan(drift) else max(state.moved, drift)
