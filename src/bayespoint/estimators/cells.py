@@ -19,8 +19,8 @@ from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
 
-# Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks with many machines,
-# each of which has a matrix of them; small cells where all is in the features, but not more
+# Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
+# with many machines, each of which has a matrix of them; small cells where all is in the features, but not more
 # columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
@@ -90,7 +90,7 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         if _memory(exact_cells, data.n_machines, parameters.cache_bytes).at_once:
             return exact_cells
         size = CELL_SIZE if isinstance(parameters.cell_size, str) else size
-    return _with_trees(CellSettings(int(size), n_landmarks, n_trees))
+    return _with_trees(CellSettings(int(size), n_landmarks, n_trees), data.n_machines)
 
 
 def fits_cells(parameters: Parameters, data: TrainingData, cells: CellSettings) -> bool:
@@ -115,11 +115,12 @@ def _memory(cells: CellSettings, n_machines: int, n_bytes: float) -> Memory:
     return Memory.of(n_bytes, cells.cell_size, max(cells.n_landmarks, 0), n_machines)
 
 
-def _with_trees(cells: CellSettings) -> CellSettings:
+def _with_trees(cells: CellSettings, n_machines: int) -> CellSettings:
     """Set the number of trees, once that of landmarks is known."""
     if cells.n_trees > 0 or cells.n_landmarks < 0:
         return cells
-    return cells._replace(n_trees=TREES_WITH_LANDMARKS if cells.n_landmarks else TREES)
+    few = 1 if n_machines >= MANY_MACHINES else TREES_WITH_LANDMARKS
+    return cells._replace(n_trees=few if cells.n_landmarks else TREES)
 
 
 class CellTrials:
@@ -180,7 +181,8 @@ class CellTrials:
         n_landmarks = self._cells.n_landmarks
         if n_landmarks < 0:
             settings, n_landmarks = self._with_landmarks(settings, names)
-        return replace(settings, cells=_with_trees(self._cells._replace(n_landmarks=n_landmarks)))
+        cells = self._cells._replace(n_landmarks=n_landmarks)
+        return replace(settings, cells=_with_trees(cells, self._data.n_machines))
 
     def _memory(self, n_landmarks: int) -> Memory:
         cells = self._cells._replace(n_landmarks=n_landmarks)

@@ -62,6 +62,10 @@ TRIED_DRAWS = 10
 PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
+# Perceptrons are taken where their log-loss is below this share of that of cells: noise, which keeps
+# them close to each other, makes perceptrons very slow with more rows, and landmarks better.
+AHEAD = 0.9
+
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
 HOPELESS = 1.5
 
@@ -307,7 +311,7 @@ def settle(
 def _settle_rivals(
     cells: Settings, search: "CellSearch", drawn: "Trials", scale: float
 ) -> Settings:
-    """Settle EP by cells or perceptrons, whichever tells labels left out better.
+    """Settle EP by cells, or perceptrons where they tell labels left out clearly better.
 
     Both are trained on the same sample, and asked for labels of the same rows of it.
     """
@@ -322,7 +326,7 @@ def _settle_rivals(
     by_cells = -trials.value(best)
     figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
     reason = f"many points; of labels left out of {len(sample)} rows, {figures}"
-    if by_cells <= by_drawn:
+    if by_drawn > AHEAD * by_cells:
         best = replace(best, inference_reason=reason)
         return search.best(replace(best, cells=cells.cells)) if trials.of_sample else best
     return replace(drawn.second_look(found, search.late), inference_reason=reason)
