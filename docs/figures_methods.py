@@ -14,8 +14,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle
 from scipy.optimize import nnls
+from sklearn.datasets import make_moons
 
-from bayespoint import VersionSpace, inference, onion
+from bayespoint import BayesPointClassifier, VersionSpace, inference, onion
 from bayespoint.displays.geometry import View, arc, bounding_walls, corners, tangents, unit
 from bayespoint.displays.style import (
     BLACK,
@@ -424,6 +425,52 @@ def light_trap(toy):
     return figure
 
 
+def cells(_):
+    """Rows in the plane divided by a tree, and what cells and landmarks make of them."""
+    X, y = make_moons(700, noise=0.3, random_state=0)
+    given = {"gamma": 4.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
+    fits = {
+        "Cells of one tree, and landmarks": {"n_landmarks": 30, "n_trees": 1},
+        "One tree, no landmarks": {"n_landmarks": 0, "n_trees": 1},
+        "Four trees, no landmarks": {"n_landmarks": 0, "n_trees": 4},
+        "One tree, landmarks": {"n_landmarks": 30, "n_trees": 1},
+    }
+    plt = pyplot("the picture of cells")
+    figure, axes = plt.subplots(2, 2, figsize=(10, 8.2), layout="constrained")
+    sides = [
+        np.linspace(low - 0.3, high + 0.3, 220)
+        for low, high in zip(X.min(0), X.max(0), strict=True)
+    ]
+    grid = np.stack(np.meshgrid(*sides), axis=-1)
+    extent = [sides[0][0], sides[0][-1], sides[1][0], sides[1][-1]]
+    for ax, (name, settings) in zip(axes.flat, fits.items(), strict=True):
+        clf = BayesPointClassifier(**given, cell_size=50, **settings).fit(X, y)
+        model = clf.predictor_.model
+        cell = model.route(grid.reshape(-1, 2), 0).reshape(grid.shape[:2])
+        p = clf.predict_proba(grid.reshape(-1, 2))[:, 1].reshape(cell.shape)
+        if ax is axes[0, 0]:
+            for number in np.unique(cell):
+                ax.contour(*sides, cell == number, levels=[0.5], colors="0.5", linewidths=1.5)
+            ax.plot(*X[y == 0].T, "o", color=BLUE, ms=3, label="class 0")
+            ax.plot(*X[y == 1].T, "s", color=VERMILION, ms=3, label="class 1")
+            ax.plot(*model.landmarks.T, "*", color=BLACK, ms=11, mfc="white", label="landmarks")
+        else:
+            shown = ax.imshow(
+                p, origin="lower", extent=extent, aspect="auto", cmap="RdBu_r", vmin=0, vmax=1
+            )
+            ax.contour(*sides, p, levels=[0.5], colors="k", linewidths=2)
+        title(ax, name)
+        ax.tick_params(labelsize=LABEL_SIZE)
+        ax.set_xlabel("first feature", fontsize=LABEL_SIZE)
+        ax.set_ylabel("second feature", fontsize=LABEL_SIZE)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
+                  fontsize=LABEL_SIZE, markerscale=2)  # fmt: skip
+    bar = figure.colorbar(shown, ax=axes, shrink=0.6)
+    bar.set_label("probability of class 1", fontsize=LABEL_SIZE)
+    bar.ax.tick_params(labelsize=LABEL_SIZE)
+    return figure
+
+
 PICTURES = {
     "theory_version_space.png": version_space,
     "theory_perceptron.png": perceptron,
@@ -431,6 +478,7 @@ PICTURES = {
     "theory_noisy_billiard.png": noisy_billiard,
     "theory_gibbs.png": gibbs,
     "theory_ep.png": expectation_propagation,
+    "theory_cells.png": cells,
     "theory_onion.png": shells,
     "theory_light_trap.png": light_trap,
 }

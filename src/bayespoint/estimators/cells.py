@@ -20,8 +20,8 @@ from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
-# with many machines, each of which has a matrix of them; small cells where all is in the features, but not more
-# columns than rows.
+# with many machines, each of which has a matrix of them; small cells where all is in the features,
+# but not more columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
 TREES, TREES_WITH_LANDMARKS = 4, 2

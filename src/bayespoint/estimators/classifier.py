@@ -65,7 +65,8 @@ class BayesPointClassifier(KernelClassifier):
         are left out together, unless they have both labels), on at most 500 points, drawn in
         proportion to the classes, two a class at least, with a second look on at most 2,000; for
         perceptrons by the log-loss out of five folds, on at most 2,000, with a second look at
-        narrower widths on at most 10,000. "evidence": by the probability of all labels (of EP,
+        narrower widths on at most 10,000; with EP by cells on some whole cells of the final size,
+        one row of five left out. "evidence": by the probability of all labels (of EP,
         on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
         Without effect where the kernel has no width.
     degree : int, default=3
@@ -86,10 +87,12 @@ class BayesPointClassifier(KernelClassifier):
         sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
         expectation propagation, a Gaussian approximation of the posterior in closed form, with
         ``log_evidence_``; exact, it needs six m × m matrices, and two more a class; many rows are
-        divided into cells (``cell_size``). "auto": EP
-        where its sweeps take some seconds at most (up to about 2,200 points of two classes, 460 of
-        ten) and ``cache_size`` is enough, else billiard with label noise, else perceptron;
-        ``inference_reason_`` says why.
+        divided into cells (``cell_size``). "auto": exact EP where its sweeps take some seconds at
+        most (up to about 2,200 points of two classes, 460 of ten) and ``cache_size`` is enough;
+        else EP by cells, or perceptrons where they are clearly better: both tell the same labels,
+        left out of at most 10,000 rows, and ``inference_reason_`` gives the two log-losses. With
+        label noise cells alone; perceptrons alone where cells cannot be ("precomputed",
+        ``decision="bayes_point"``, settings by the evidence).
     n_draws : int, default=100
         Classifiers drawn for each class (for each pair of classes where there are two).
     softness : float or {"held-out", "evidence"}, default="held-out"
@@ -123,7 +126,7 @@ class BayesPointClassifier(KernelClassifier):
         kernel the columns of X themselves, if fewer than 1,500, which is exact.
     n_trees : int or "auto", default="auto"
         Of EP with several cells: divisions into cells that are averaged. "auto": 4, or 2 with
-        landmarks, or 1 with the columns of a linear kernel.
+        landmarks, or 1 with those of four classes and more and with the columns of a linear kernel.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -171,6 +174,7 @@ class BayesPointClassifier(KernelClassifier):
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
         What EP tells of each machine: ``sweeps``, ``converged``, ``bounded``, ``change`` and
+        ``log_evidence``; by cells ``cells`` and those still ``moving``, for each tree, and
         ``log_evidence``.
         What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
         margin and of the number of training errors, the worse of them, for each machine),

@@ -62,8 +62,8 @@ TRIED_DRAWS = 10
 PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
-# Perceptrons are taken where their log-loss is below this share of that of cells: noise, which keeps
-# them close to each other, makes perceptrons very slow with more rows, and landmarks better.
+# Perceptrons are taken where their log-loss is below this share of that of cells: noise, which
+# keeps the two close, makes perceptrons very slow with more rows, and landmarks better.
 AHEAD = 0.9
 
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
