@@ -293,7 +293,7 @@ def test_no_tolerance_goes_on_to_the_last_visit():
 
 def test_the_cache_is_new_after_a_fork():
     clf, p = fitted(), fitted().predict_proba(NEW)
-    with prediction._CACHE._lock:  # as another thread may
+    with prediction.CACHE.lock:  # as another thread may
         child = os.fork()
         if not child:
             os._exit(int(not np.array_equal(clf.predict_proba(NEW), p)))

@@ -30,13 +30,13 @@ class _Cache:
     """Factors of cells that were asked for last."""
 
     def __init__(self) -> None:
-        self._lock, self._bytes = threading.Lock(), 0
+        self.lock, self._bytes = threading.Lock(), 0
         self._held: OrderedDict[Any, Any] = OrderedDict()
 
     def get(self, owner: Any, key: Any, make: Any) -> Any:
         """Return what is held of an owner, or make it; two threads may both make it."""
         key = id(owner), *key
-        with self._lock:
+        with self.lock:
             made, size, of = self._held.get(key, (None, 0, lambda: None))
             if of() is owner:
                 self._held.move_to_end(key)
@@ -44,7 +44,7 @@ class _Cache:
             if key in self._held:  # of an owner that is gone
                 self._bytes -= self._held.pop(key)[1]
         made, size = make()
-        with self._lock:
+        with self.lock:
             if key not in self._held:
                 self._held[key] = made, size, weakref.ref(owner)
                 self._bytes += size
@@ -53,13 +53,13 @@ class _Cache:
         return made
 
 
-_CACHE = _Cache()
+CACHE = _Cache()
 
 
 def _start_anew() -> None:
     """Forget all, in a process that was forked: another thread may have held the lock."""
-    global _CACHE
-    _CACHE = _Cache()
+    global CACHE
+    CACHE = _Cache()
 
 
 if hasattr(os, "register_at_fork"):
@@ -242,7 +242,7 @@ class Cellwise:
             solved = factor.solve(features)
             return (factor, solved), factor.lower.nbytes + solved.nbytes
 
-        return _CACHE.get(self.model, (machine, cell), make)
+        return CACHE.get(self.model, (machine, cell), make)
 
 
 def _alike(*sites: Array) -> list[int]:
