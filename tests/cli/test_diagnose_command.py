@@ -5,9 +5,11 @@ import re
 
 import pytest
 from helpers.cli import well
+from sklearn.datasets import load_iris
 
+from bayespoint import BayesPointClassifier
 from bayespoint.cli.verdicts import verdicts_on
-from bayespoint.io.model_file import load
+from bayespoint.io.model_file import load, save
 
 NAMES = {
     "ep": {"sweeps", "converged", "log_evidence"},
@@ -36,6 +38,18 @@ def test_diagnose_tells_of_every_inference(models, inference):
         assert found["run"]["drift"] < 1e-9
     said = well(*command).output
     assert found["verdicts"][0]["words"][:30] in said
+
+
+def test_diagnose_tells_of_cells(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    clf = BayesPointClassifier(inference="ep", cell_size=40, n_landmarks=10, random_state=0)
+    save(tmp_path / "cells.bpm", clf.fit(X, y))
+    found = json.loads(well("diagnose", "--model", tmp_path / "cells.bpm", "--json").stdout)
+    assert found["run"]["cells"] == clf.diagnostics_["cells"]
+    assert [verdict["level"] for verdict in found["verdicts"]] == ["fine", "fine"]
+    assert found["verdicts"][0]["words"] == "8 cells of 2 trees have come to rest."
+    moving = {**found, "run": {"cells": [4], "moving": [3]}}
+    assert next(verdicts_on(moving))[0] == "bad"
 
 
 def test_a_model_that_rejects_is_looked_into(labelled):

@@ -94,9 +94,9 @@ def diagnosed(classifier: Classifier) -> dict[str, Any]:
         **facts, "n_support": len(base.support_), "n_training_rows": base.trained_.n_samples,
         "machines": _machines(base, facts["inference"]),
         "run": {
-            name: _plain(value)
+            name: [_plain(one) for one in value] if isinstance(value, list) else _plain(value)
             for name, value in base.diagnostics_.items()
-            if name in ("drift", "restarts", "flight_seconds", "n_draws")
+            if name in ("drift", "restarts", "flight_seconds", "n_draws", "cells", "moving")
         },
     }  # fmt: skip
     verdicts = [{"level": level, "words": words} for level, words in verdicts_on(diagnosis)]

@@ -49,7 +49,7 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
     facts = {
         "inference": base.inference_, "reason": base.inference_reason_, "gamma": base.gamma_,
         "softness": base.softness_, "bias": base.bias_, "label_noise": noise.tolist(),
-        "n_draws": int(base.n_draws_), "n_support": len(base.support_),
+        "n_draws": int(base.n_draws_), "n_support": len(base.support_), "device": base.device_,
     }  # fmt: skip
     if getattr(base, "log_evidence_", None) is not None:
         facts["log_evidence"] = float(base.log_evidence_)

@@ -129,12 +129,17 @@ def _say_read(
     )
 
 
+# What people call a value of device_.
+PLACES = {"cpu": "CPU", "cuda": "GPU"}
+
+
 def _say_trained(
     output: Output, classifier: Classifier, about: Mapping[str, Any], model_path: Path
 ) -> None:
     facts = facts_of(classifier)
     output.say(
-        f"Trained in {about['seconds']:.1f} s by {METHODS[facts['inference']].title} "
+        f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
+        f"{METHODS[facts['inference']].title} "
         f"({facts['reason']}): gamma {facts['gamma']:.4g}, softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )

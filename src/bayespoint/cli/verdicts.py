@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from bayespoint.inference.billiard.chains import UNMIXED
+from bayespoint.inference.ep.cells.method import MOST_MOVING
+from bayespoint.io.tables import counted
 from bayespoint.io.tables.table import listed
 
 FINE, WATCH, BAD = "fine", "watch", "bad"
@@ -33,7 +35,9 @@ COIN = 0.5
 
 def verdicts_on(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
     """Yield (level, words) on all that can be judged."""
-    if diagnosis["inference"] == "ep":
+    if "cells" in diagnosis.get("run", {}):
+        yield from _on_cells(diagnosis["run"], diagnosis["machines"])
+    elif diagnosis["inference"] == "ep":
         yield from _on_propagation(diagnosis["machines"])
     if any("rhat" in machine for machine in diagnosis["machines"]):
         yield from _on_chains(diagnosis)
@@ -50,8 +54,6 @@ def _on_propagation(machines: Machines) -> Iterator[Verdict]:
         return
     moving = [m for m in machines if not m["converged"]]
     bounded = [m for m in machines if m["bounded"]]
-    blind = [m for m in machines if m["mean_probability"] < COIN]
-    least = min(m["mean_probability"] for m in machines)
     if moving:
         words = f"expectation propagation has not converged for {_named(moving)}: probabilities "
         yield BAD, words + "may be off. Raise --max-time, or use --inference billiard."
@@ -61,12 +63,28 @@ def _on_propagation(machines: Machines) -> Iterator[Verdict]:
     if bounded:
         words = f"sites had to be bounded for {_named(bounded)}: the approximation is rougher "
         yield WATCH, words + "there. Compare with --inference billiard."
+    yield _on_evidence(machines)
+
+
+def _on_cells(run: Mapping[str, Any], machines: Machines) -> Iterator[Verdict]:
+    cells, moving = (int(np.sum(run[name])) for name in ("cells", "moving"))
+    of = f"{cells} cells of {counted(len(run['cells']), 'tree')}"
+    if moving > MOST_MOVING * cells * len(machines):
+        words = f"{of}: {moving} of all machines had not come to rest, and probabilities may be "
+        yield BAD, words + "off. Raise --max-time."
+    else:
+        yield FINE, f"{of} have come to rest{', but for few' if moving else ''}."
+    yield _on_evidence(machines)
+
+
+def _on_evidence(machines: Machines) -> Verdict:
+    blind = [m for m in machines if m["mean_probability"] < COIN]
+    least = min(m["mean_probability"] for m in machines)
     words = f"evidence: labels have a mean probability of {least:.3f} "
     if blind:
         words += f"for {_named(blind)}, no better than a coin. "
-        yield BAD, words + "The columns may not tell the classes apart."
-    else:
-        yield FINE, words + "or more (a coin: 0.5)."
+        return BAD, words + "The columns may not tell the classes apart."
+    return FINE, words + "or more (a coin: 0.5)."
 
 
 def _on_chains(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
