@@ -337,10 +337,10 @@ def test_a_million_rows():
 
 @pytest.mark.parametrize("n_landmarks", [0, 60])
 def test_memory_is_bounded_by_cache_size_and_changes_nothing(n_landmarks):
-    """Beside rows and model; one tree's factors would take 6 MB."""
-    X, y = make_moons(3000, noise=0.3, random_state=0)
+    """Beside rows and model; one tree's factors would take 4 MB, several cells at once more."""
+    X, y = make_moons(2000, noise=0.3, random_state=0)
     given = {"cell_size": 250, "n_landmarks": n_landmarks, "n_trees": 1}
-    fitted(X[:500], y[:500], **given)  # what is loaded or compiled once
+    fitted(X[:300], y[:300], **given)  # what is loaded or compiled once
     found = {}
     for cache_size in (5.2, 2000.0):
         tracemalloc.start()

@@ -47,16 +47,18 @@ def test_the_method_is_chosen_by_size():
     assert methods_of(9000, 2, label_noise="evidence", decision="bayes_point") == ["billiard"]
 
 
+# Too little memory for exact EP of some hundred rows.
+FEW = {"cell_size": 100, "cache_size": 5.0, "n_landmarks": 0, "n_draws": 8, "random_state": 0}
+
+
 def test_held_out_labels_choose_between_cells_and_perceptrons():
     """Noise is for cells; with none, what spans all rows is for perceptrons."""
     rng = np.random.default_rng(0)
-    given = {"gamma": 0.05, "bias": 1.0, "softness": 0.1, "random_state": 0, "n_draws": 8}
-    X = rng.standard_normal((3000, 2))
-    noisy = X[:, 0] + rng.standard_normal(3000) > 0
-    wide = rng.standard_normal((3000, 40))
+    X, wide = rng.standard_normal((600, 2)), rng.standard_normal((600, 40))
+    noisy = X[:, 0] + rng.standard_normal(600) > 0
     found = {}
     for kind, rows, y in (("noisy", X, noisy), ("clean", wide, wide.sum(axis=1) > 0)):
-        clf = BayesPointClassifier(**given, n_landmarks=0).fit(rows, y)
+        clf = BayesPointClassifier(gamma=0.05, softness=0.1, bias=1.0, **FEW).fit(rows, y)
         found[kind] = clf.inference_
         figures = re.search(r"log-loss ([\d.]+) by cells and ([\d.]+) by", clf.inference_reason_)
         by_cells, by_perceptrons = map(float, figures.groups())
@@ -66,12 +68,11 @@ def test_held_out_labels_choose_between_cells_and_perceptrons():
 
 
 def test_more_draws_go_on_with_the_method_of_before():
-    X, y = clouds(2500, apart=2.0)
-    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, random_state=0, n_draws=4)
-    clf.set_params(warm_start=True, n_landmarks=0, cell_size=500, cache_size=100).fit(X, y)
+    X, y = clouds(600, apart=2.0)
+    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, warm_start=True, **FEW).fit(X, y)
     assert "labels left out" in clf.inference_reason_
     before = clf.inference_
-    assert clf.set_params(n_draws=8).fit(X, y).inference_ == before
+    assert clf.set_params(n_draws=16).fit(X, y).inference_ == before
 
 
 @pytest.mark.parametrize(
