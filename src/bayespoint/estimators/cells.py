@@ -82,6 +82,7 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         -1 if isinstance(value, str) else int(value)
         for value in (parameters.n_landmarks, parameters.n_trees)
     )
+    n_landmarks = min(n_landmarks, n_points)
     own = own_features(parameters.kernel, data.inputs.shape[1])
     if n_landmarks < 0 and own is not None:  # these are exact, whatever the cells
         if isinstance(parameters.cell_size, str):
@@ -169,6 +170,11 @@ class CellTrials:
     def _late(self) -> bool:
         """Whether choosing has taken as long as it may: counted, the same for any ``n_jobs``."""
         return self._cells_left <= 0 or self._out_of_time()
+
+    def as_they_are(self, settings: Any) -> Any:
+        """Return settings without more landmarks than are given, and with trees."""
+        cells = self._cells._replace(n_landmarks=max(self._cells.n_landmarks, 0))
+        return replace(settings, cells=_with_trees(cells, self._data.n_machines))
 
     def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
         """Return settings, with the number of landmarks, that suit labels left out best."""

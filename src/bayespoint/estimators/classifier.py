@@ -411,7 +411,7 @@ class BayesPointClassifier(KernelClassifier):
             changed = [name for name in changed if name in ("inference", SAME_DATA)]
         if changed:
             raise ValueError(
-                f"warm_start=True adds draws to those of the last fit, but {changed} changed "
+                f"warm_start=True goes on with the last fit, but {changed} changed "
                 f"since then. Set warm_start=False to start anew."
             )
         trained = Trained(data.n_samples, data.distinct.row, self.trained_.entropy, drawn_with)

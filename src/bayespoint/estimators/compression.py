@@ -9,6 +9,7 @@ from joblib import effective_n_jobs
 from bayespoint._support.checks import check_number
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.predictors import BayesPointPredictor, Predictor
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import apply_kernel, kernel_rows
@@ -27,6 +28,11 @@ def compressed(
     """Return a predictor with fewer support points, and which of them it keeps."""
     check_number("tol", tol, above=0)
     support = predictor.support
+    if isinstance(predictor, CellsPredictor):
+        raise ValueError(
+            "compress needs one Bayes point, which EP by cells does not have. Fit with "
+            "inference='perceptron'."
+        )
     if not isinstance(predictor, BayesPointPredictor) or support.columns is not None:
         raise ValueError(
             "compress needs decision='bayes_point' and a kernel that can be evaluated (not "

@@ -66,6 +66,10 @@ FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 mÂ³ and 2/3 min(m, EVIDENCE_POINTS)Â
 # keeps the two close, makes perceptrons very slow with more rows, and landmarks better.
 AHEAD = 0.9
 
+# Seconds without which they are not compared at all.
+LEAST_COMPARING = 10.0
+NO_TIME = "many points, and no time to try perceptrons"
+
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
 HOPELESS = 1.5
 
@@ -277,6 +281,12 @@ def settle(
     biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
     if settings.cells is not None:
         search = CellSearch(parameters, data, by_held_out_, biases, entropy, threads, late)
+        if (
+            rival is not None
+            and parameters.max_time is not None
+            and (CHOOSING_SHARE * parameters.max_time < LEAST_COMPARING)
+        ):
+            settings, rival = replace(settings, inference_reason=NO_TIME), None
         if rival is None:
             return search.best(settings)
         rival = _first_settings(parameters, data, rival, scale)
@@ -320,12 +330,14 @@ def _settle_rivals(
     sample = link_points(label, search.entropy, SECOND_LOOK_DRAWN)
     trials = search.trials(cells, sample if len(sample) < len(label) else None)
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
-    best = _taken(cells, found[0], search.names)
+    best = begin = trials.as_they_are(_taken(cells, found[0], search.names))
     if -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases)
     by_cells = -trials.value(best)
     figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
     reason = f"many points; of labels left out of {len(sample)} rows, {figures}"
+    if search.late():  # such figures say little
+        return replace(begin, inference_reason=NO_TIME)
     if by_drawn > AHEAD * by_cells:
         best = replace(best, inference_reason=reason)
         return search.best(replace(best, cells=cells.cells)) if trials.of_sample else best

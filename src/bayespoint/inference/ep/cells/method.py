@@ -109,7 +109,13 @@ def infer_cells(
             spare=bool(trees),
         )
         begin = start[number].astype(np.float64) if number < len(start) else None
-        fit = fit_tree(problem, tree, landmarks, how, begin)
+        try:
+            fit = fit_tree(problem, tree, landmarks, how, begin)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
+                f"other."
+            ) from error
         if fit is None:
             break
         scores += fit.scores
