@@ -3,6 +3,7 @@
 import os
 import pickle
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.estimators.making import votes_link
 from bayespoint.inference.ep.cells import prediction
+from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.io import model_file
 
 GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
@@ -321,9 +324,21 @@ def test_no_time_at_all_leaves_finite_probabilities(clock, n_landmarks):
     with pytest.warns(ConvergenceWarning, match="cells had not come to rest"):
         clf = fitted(X, y, cell_size=30, max_time=1.0, n_landmarks=n_landmarks)
     assert np.all(np.isfinite(clf.predict_proba(NEW)))
-    # Labels that nobody looked at are as good as tossed, and the link does not mind them.
+    # Labels that nobody looked at are as good as tossed.
     assert clf.log_evidence_ < -0.5 * len(y) * np.log(2)
-    assert abs(clf.predictor_.link.offset[0]) < 0.6
+
+
+def test_the_link_does_not_mind_rows_that_nobody_looked_at():
+    rng = np.random.default_rng(0)
+    z, label = rng.standard_normal((1, 300)), rng.integers(2, size=300)
+
+    def link(z, label):
+        data = SimpleNamespace(distinct=SimpleNamespace(label=label, weight=np.ones(len(label))))
+        return votes_link(Cells(None, None, np.stack([z, z]), None, None), data, 0.0).link
+
+    unseen = np.append(z, np.zeros((1, 200)), axis=1), np.append(label, np.ones(200, dtype=int))
+    assert_array_equal(link(*unseen).offset, link(z, label).offset)
+    assert abs(link(np.append(z, np.full((1, 200), 1e-9), axis=1), unseen[1]).offset[0]) > 0.1
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def fitted(X=X, y=Y, weight=None, **settings):
 
 def assert_alike(clf, other, X, atol=1e-4):
     assert_allclose(clf.predict_proba(X), other.predict_proba(X), atol=atol)
-    assert_allclose(clf.held_out_proba_, other.held_out_proba_, atol=30 * atol)
+    assert_allclose(clf.held_out_proba_, other.held_out_proba_, atol=max(4e-3, 2 * atol))
     assert_allclose(clf.label_error_proba_, other.label_error_proba_, atol=5 * atol)
     assert_allclose(clf.log_evidence_, other.log_evidence_, rtol=1e-4)
     assert clf.diagnostics_["moving"] == other.diagnostics_["moving"]
@@ -51,9 +51,9 @@ def test_as_on_the_host(settings):
     assert_allclose([device.gamma_, device.softness_], [host.gamma_, host.softness_])
     assert_alike(device, host, NEW)
     weight = np.random.default_rng(0).choice([0.3, 1, 2, 5], size=300)
-    # Cells around landmarks may come to rest a visit earlier or later.
     host, device = (fitted(weight=weight, **settings, device=d) for d in ("cpu", "cuda"))
-    assert_alike(device, host, NEW, atol=5e-3)
+    # Cells around landmarks that are chosen may come to rest a visit earlier or later.
+    assert_alike(device, host, NEW, atol=5e-3 if "held-out" in settings.values() else 2e-4)
 
 
 @pytest.mark.parametrize("n_landmarks", [0, 30])

@@ -72,6 +72,10 @@ def torch_device(device: str) -> Any:
     )
 
 
+# What takes less memory than a prediction that has none.
+PREDICT_FEWER = "Free some, predict fewer points at a time"
+
+
 def free_bytes(device: Any) -> int:
     """Memory that a fit on this PyTorch device may take."""
     import torch

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 from bayespoint._support import devices
 from bayespoint._support.devices import (
     MOST_LABEL_POINTS,
+    PREDICT_FEWER,
     as_array,
     check_room,
     explaining_memory,
@@ -130,10 +131,6 @@ class Device:
                 length = left.length.double().cpu().numpy()
                 found /= np.where(length > 0, length, 1.0)[:, None]
         return found
-
-
-# What takes less memory than a prediction that has none.
-PREDICT_FEWER = "Free some, predict fewer points at a time"
 
 
 def placed_space(space: VersionSpace, device: torch.device) -> VersionSpace:

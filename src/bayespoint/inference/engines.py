@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 from joblib import effective_n_jobs
 
-from bayespoint._support.devices import check_device, explaining_memory, torch_device
+from bayespoint._support.devices import (
+    PREDICT_FEWER,
+    check_device,
+    explaining_memory,
+    torch_device,
+)
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.prediction import Cellwise
@@ -23,9 +28,6 @@ from bayespoint.space.inputs import same_precision
 from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
-
-# What takes less memory than a prediction that has none.
-FEWER_ROWS = "Free some, predict fewer points at a time"
 
 # Balls of each machine on the host: enough to see whether they agree.
 CHAINS = 4
@@ -135,7 +137,7 @@ def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
             return cellwise.latent(same_precision(X, cellwise.X.dtype), threads)
     from bayespoint.inference.ep.cells.batches import latent
 
-    with place.computing(FEWER_ROWS):
+    with place.computing(PREDICT_FEWER):
         there = [place.rows_there(rows, cellwise.X.dtype) for rows in (cellwise.X, X)]
         return latent(cellwise.model, cellwise.kernel, *there)
 
