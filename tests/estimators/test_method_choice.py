@@ -9,7 +9,7 @@ from helpers.clouds import assert_usable, clouds, propagation
 from helpers.refusals import assert_refused
 
 from bayespoint import BayesPointClassifier
-from bayespoint.estimators import selection
+from bayespoint.estimators import selection, trials
 from bayespoint.estimators import settings as settling
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.selection import Candidate, choose_by_loss
@@ -186,8 +186,8 @@ def tried_losses(monkeypatch, second):
         tried.append((width, most))
         return second(width) if most > 20 else abs(np.log2(width)) + 1
 
-    monkeypatch.setattr(settling, "LINK_POINTS", 20)
-    monkeypatch.setattr(settling.Trials, "loss", loss)
+    monkeypatch.setattr(trials, "LINK_POINTS", 20)
+    monkeypatch.setattr(trials.Trials, "loss", loss)
     clf = propagation(inference="perceptron", gamma="held-out").fit(X, y)
     return clf.gamma_ / scale, [width for width, most in tried if most > 20]
 
@@ -205,7 +205,7 @@ def test_a_second_look_goes_on_to_narrower_widths_as_long_as_they_are_better(mon
 def test_a_second_look_on_real_points_leaves_a_usable_fit(monkeypatch):
     X, y = clouds(40, apart=8.0)
     make = partial(propagation, inference="perceptron", gamma="held-out")
-    monkeypatch.setattr(settling, "LINK_POINTS", 20)
+    monkeypatch.setattr(trials, "LINK_POINTS", 20)
     clf = make().fit(X, y)
     assert np.any(np.isclose(clf.gamma_ / scale_gamma(2, X.var()), selection.WIDTHS))
     assert_usable(clf, X)

@@ -24,7 +24,7 @@ from bayespoint.space.merging import contested
 # but not more columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
-TREES, TREES_WITH_LANDMARKS = 4, 2
+TREES, TREES_WITH_LANDMARKS = 3, 2
 
 # One cell, which is exact, where its sweeps take at most so many operations: some seconds.
 EXACT_WORK = 9e10

@@ -27,7 +27,8 @@ from bayespoint.estimators.making import (
 )
 from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
 from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, VotePredictor
-from bayespoint.estimators.settings import Settings, choose_method, problem_of, settle
+from bayespoint.estimators.settings import Settings, choose_method, settle
+from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.engines import place_of
 from bayespoint.inference.ep.cells.method import (

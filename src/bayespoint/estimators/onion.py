@@ -17,8 +17,9 @@ from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
-from bayespoint.estimators.settings import Settings, problem_of, settle
+from bayespoint.estimators.settings import Settings, settle
 from bayespoint.estimators.shells import Shells, checked_shells, draw_shells
+from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Plan
 from bayespoint.inference.onion.table import check_depth, error_table
 from bayespoint.space.host import Host

@@ -13,9 +13,8 @@ import numpy as np
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
-from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
+from bayespoint.estimators.calibration import link_points
 from bayespoint.estimators.cells import (
-    CellTrials,
     cells_wanted,
     check_cells,
     fits_cells,
@@ -32,30 +31,31 @@ from bayespoint.estimators.selection import (
     BIASES,
     EVIDENCE_POINTS,
     SECOND_STEPS,
-    Candidate,
     Chosen,
     choose,
-    choose_by_loss,
     choose_held_out,
     evidence_points,
     look_again,
 )
-from bayespoint.inference.draws import Plan
+from bayespoint.estimators.trials import (
+    SECOND_LOOK_DRAWN,
+    CellSearch,
+    Trials,
+    as_candidate,
+    mean_noise,
+    taken,
+)
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.methods import METHODS
-from bayespoint.inference.problem import Problem
-from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel, scale_gamma
-from bayespoint.space.links import fit_link, probabilities
-from bayespoint.space.merging import DistinctRows, contested
+from bayespoint.space.merging import contested
 
 # Settings that can be chosen from the data, and the share of max_time that may take.
 CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
 CHOOSING_SHARE = 0.3
 
-# Softness while it is not chosen yet, and draws of perceptrons that are tried.
+# Softness while it is not chosen yet.
 FIRST_SOFTNESS = 0.1
-TRIED_DRAWS = 10
 
 # "auto" takes exact EP where its sweeps, those of the search for settings included, take at most so
 # many operations: some seconds. The second look, on all points, takes about three times as many.
@@ -73,9 +73,8 @@ NO_TIME = "many points, and no time to try perceptrons"
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
 HOPELESS = 1.5
 
-# Points of the second look at what fewer chose: of expectation propagation and of perceptrons.
+# Points of the second look at what fewer chose.
 SECOND_LOOK = 2000
-SECOND_LOOK_DRAWN = 10_000
 
 # Decisions by the probability of the whole posterior.
 VOTING = ("vote", "calibrated")
@@ -297,30 +296,28 @@ def settle(
         # What held-out labels choose later is free, too.
         names = by_evidence_ + by_held_out_
         found = _search(choose, names, parameters, data, settings, chosen, scale, late)
-        settings = _taken(settings, found.settings, names)
+        settings = taken(settings, found.settings, names)
         if not by_held_out_:  # with other settings it would be another
             settings = replace(settings, log_evidence=found.log_evidence)
     method = METHODS.get(settings.inference)  # none for the onion, whose posterior is EP's
     if by_held_out_ and (method is None or method.from_posterior):
-        noise = _mean_noise(settings, data)
+        noise = mean_noise(settings, data)
         alone = ~contested(data.distinct)
         look = partial(choose_held_out, noise=noise, alone=alone[chosen], biases=biases)
         found = _search(look, by_held_out_, parameters, data, settings, chosen, scale, late)
-        settings = _taken(settings, found.settings, by_held_out_)
+        settings = taken(settings, found.settings, by_held_out_)
         if len(chosen) < data.inputs.shape[0] and set(by_held_out_) & set(SECOND_STEPS):
             chosen = evidence_points(data.distinct.label, entropy, SECOND_LOOK)
             look = partial(look_again, noise=noise, alone=alone[chosen])
             found = _search(look, by_held_out_, parameters, data, settings, chosen, scale, late)
-            settings = _taken(settings, found.settings, by_held_out_)
+            settings = taken(settings, found.settings, by_held_out_)
     elif by_held_out_:
         trials = Trials(parameters, data, settings, by_held_out_, entropy, budget, threads)
         settings = trials.second_look(trials.first_look(scale, late, biases), late)
     return settings
 
 
-def _settle_rivals(
-    cells: Settings, search: "CellSearch", drawn: "Trials", scale: float
-) -> Settings:
+def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: float) -> Settings:
     """Settle EP by cells, or perceptrons where they tell labels left out clearly better.
 
     Both are trained on the same sample, and asked for labels of the same rows of it.
@@ -330,7 +327,7 @@ def _settle_rivals(
     sample = link_points(label, search.entropy, SECOND_LOOK_DRAWN)
     trials = search.trials(cells, sample if len(sample) < len(label) else None)
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
-    best = begin = trials.as_they_are(_taken(cells, found[0], search.names))
+    best = begin = trials.as_they_are(taken(cells, found[0], search.names))
     if -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases)
     by_cells = -trials.value(best)
@@ -342,44 +339,6 @@ def _settle_rivals(
         best = replace(best, inference_reason=reason)
         return search.best(replace(best, cells=cells.cells)) if trials.of_sample else best
     return replace(drawn.second_look(found, search.late), inference_reason=reason)
-
-
-@dataclass(frozen=True, eq=False)
-class CellSearch:
-    """The search for settings of EP by cells."""
-
-    parameters: Parameters
-    data: TrainingData
-    names: list[str]
-    biases: Sequence[float]
-    entropy: int
-    threads: Threads
-    late: Callable[[], bool]
-
-    def best(self, settings: Settings) -> Settings:
-        """Choose by labels left out, on some whole cells."""
-        return self.trials(settings).best(settings, self.names, self.biases)
-
-    def trials(self, settings: Settings, sample: Array | None = None) -> CellTrials:
-        """Return what compares settings, on all rows or on those of a sample."""
-        assert settings.cells is not None
-        return CellTrials(
-            settings.cells, self.data, self._problem_with, _mean_noise(settings, self.data),
-            self.entropy, self.threads, self.late, self.parameters.cache_bytes, sample,
-        )  # fmt: skip
-
-    def _problem_with(self, settings: Settings, chosen: Array) -> tuple[Kernel, Problem]:
-        parameters, inputs = self.parameters, self.data.inputs
-        kernel = inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
-        problem = problem_of(
-            kernel, inputs.take(chosen), self.data.distinct, settings,
-            self.data.classes.tolist(), cache_bytes=0, threads=self.threads, chosen=chosen,
-        )  # fmt: skip
-        return kernel, problem
-
-
-def _mean_noise(settings: Settings, data: TrainingData) -> float:
-    return float(np.average(settings.class_noise, weights=data.class_share))
 
 
 def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:
@@ -441,88 +400,6 @@ def _search(
 ) -> Chosen:  # fmt: skip
     return search(
         parameters.kernel_with(settings.gamma, settings.bias), data.inputs.array(chosen),
-        data.distinct.label[chosen], data.distinct.weight[chosen], _candidate(settings), names,
+        data.distinct.label[chosen], data.distinct.weight[chosen], as_candidate(settings), names,
         scale=scale, stop=late,
-    )  # fmt: skip
-
-
-def _candidate(settings: Settings) -> Candidate:
-    return Candidate(settings.gamma, settings.bias, settings.softness, settings.class_noise)
-
-
-def _taken(settings: Settings, found: Candidate, names: Sequence[str]) -> Settings:
-    """Settings with the numbers that a search found."""
-    settings = replace(settings, gamma=found.gamma, bias=found.bias, softness=found.softness)
-    if "label_noise" in names:
-        n_classes = len(settings.class_noise)
-        rates = np.broadcast_to(np.asarray(found.label_noise, dtype=np.float64), n_classes).copy()
-        settings = replace(settings, class_noise=rates)
-    return settings
-
-
-class Trials:
-    """Compares settings by what the method itself says of points left out."""
-
-    def __init__(
-        self, parameters: Parameters, data: TrainingData, settings: Settings, names: list[str],
-        entropy: int, budget: Budget, threads: Threads,
-    ) -> None:  # fmt: skip
-        self._parameters, self._data, self._settings = parameters, data, settings
-        self._names = names
-        self._plan = Plan(TRIED_DRAWS, 0.0, entropy, budget, threads)
-
-    def first_look(
-        self, scale: float, late: Callable[[], bool], biases: Sequence[float]
-    ) -> list[Candidate]:
-        """Return the settings with the least log-loss on few points, and then narrower ones."""
-        return choose_by_loss(
-            partial(self.loss, most=LINK_POINTS), _candidate(self._settings), self._names,
-            scale=scale, stop=late, biases=biases,
-        )  # fmt: skip
-
-    def second_look(self, found: list[Candidate], late: Callable[[], bool]) -> Settings:
-        """Return the best settings on more points, which favour narrower kernels."""
-        chosen = found[0]
-        if len(found) > 1 and len(self._data.distinct.label) > LINK_POINTS and not late():
-            least = self.loss(chosen, SECOND_LOOK_DRAWN)
-            for candidate in found[1:]:
-                loss = np.inf if late() else self.loss(candidate, SECOND_LOOK_DRAWN)
-                if not loss < least:
-                    break
-                chosen, least = candidate, loss
-        return _taken(self._settings, chosen, self._names)
-
-    def loss(self, candidate: Candidate, most: int, asked: Array | None = None) -> float:
-        """Log-loss of labels that were left out of at most so many points; of those asked for."""
-        label, weight = self._data.distinct.label, self._data.distinct.weight
-        chosen = link_points(label, self._plan.entropy, most)
-        settings, inputs = _taken(self._settings, candidate, self._names), self._data.inputs
-        kernel = inputs.fit_layout(self._parameters.kernel_with(settings.gamma, settings.bias))
-        problem = problem_of(
-            kernel, inputs.take(chosen), self._data.distinct, settings,
-            self._data.classes.tolist(), cache_bytes=self._parameters.cache_bytes,
-            threads=self._plan.threads, chosen=chosen,
-        )  # fmt: skip
-        with self._plan.budget.silent():
-            method = METHODS[settings.inference]
-            known, outputs = out_of_fold(method, problem, label[chosen], self._plan)
-        if not len(known):  # no fold has a draw: as bad as can be
-            return np.inf
-        truth, copies = label[chosen][known], weight[chosen][known]
-        proba = probabilities(fit_link(outputs, truth, copies).scores(outputs))
-        right = np.maximum(proba[np.arange(len(truth)), truth], np.finfo(float).tiny)
-        if asked is not None:
-            copies = np.where(np.isin(chosen[known], asked), copies, 0.0)
-        return float(-np.average(np.log(right), weights=copies))
-
-
-def problem_of(
-    kernel: Kernel, inputs: Inputs, distinct: DistinctRows, settings: Settings,
-    classes: list[Any], *, cache_bytes: int, threads: Threads, chosen: Any = slice(None),
-) -> Problem:  # fmt: skip
-    """Return the binary problems of these rows; ``chosen``: which of the distinct ones they are."""
-    return Problem.of_classes(
-        inputs.rows(kernel, cache_bytes, threads), distinct.label[chosen],
-        distinct.weight[chosen], softness=settings.softness, noise=settings.class_noise,
-        classes=classes, row=distinct.row[chosen],
     )  # fmt: skip

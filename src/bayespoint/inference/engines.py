@@ -83,7 +83,7 @@ def _on_gpu() -> Engines:
 
 
 def _device_sweeps() -> Any:
-    from bayespoint.inference.ep.cells.batches import DeviceSweeps
+    from bayespoint.inference.ep.cells.on_device import DeviceSweeps
 
     return DeviceSweeps
 
@@ -135,7 +135,7 @@ def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
     if not place.own_memory:
         with open_threads(effective_n_jobs(place.n_jobs)) as threads:
             return cellwise.latent(same_precision(X, cellwise.X.dtype), threads)
-    from bayespoint.inference.ep.cells.batches import latent
+    from bayespoint.inference.ep.cells.on_device import latent
 
     with place.computing(PREDICT_FEWER):
         there = [place.rows_there(rows, cellwise.X.dtype) for rows in (cellwise.X, X)]

@@ -25,7 +25,7 @@ WEAK = 1e-2
 
 # Steps that are not damped, and then the share of a step; halved where the change grows.
 FULL_STEPS = 3
-DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.6, 1.3, 0.02
+DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.7, 1.3, 0.02
 
 # Largest tau times prior variance: an output known to a ten-thousandth of what it was before.
 MOST_KNOWN = 1e8

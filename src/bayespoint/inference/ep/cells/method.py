@@ -27,7 +27,7 @@ from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 
 # Cells may move by so many times what exact EP may, and what features that leave nothing over may.
-COARSER = 10.0
+COARSER = 20.0
 
 # Cells may not have come to rest in so large a share before it is worth a warning.
 MOST_MOVING = 0.01
@@ -108,7 +108,9 @@ def infer_cells(
             show=_progress(plan, number, n_trees, begun),
             spare=bool(trees),
         )
-        begin = start[number].astype(np.float64) if number < len(start) else None
+        # Sites of another tree are nearly those of this one.
+        begin: Any = (trees[-1].tau, trees[-1].nu) if trees else None
+        begin = start[number].astype(np.float64) if number < len(start) else begin
         try:
             fit = fit_tree(problem, tree, landmarks, how, begin)
         except np.linalg.LinAlgError as error:

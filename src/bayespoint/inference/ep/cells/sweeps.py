@@ -206,7 +206,7 @@ def fit_cells(
 class CellSweeps:
     """Sweeps of all cells of a tree, one cell a thread; arrays over all rows, which cells fill in.
 
-    `batches.DeviceSweeps` is the same on a GPU.
+    `on_device.DeviceSweeps` is the same on a GPU.
     """
 
     def __init__(
