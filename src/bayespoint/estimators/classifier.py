@@ -126,7 +126,7 @@ class BayesPointClassifier(KernelClassifier):
         none. "auto": 0, or 700 (300 for four classes and more), by labels left out; with a linear
         kernel the columns of X themselves, if fewer than 1,500, which is exact.
     n_trees : int or "auto", default="auto"
-        Of EP with several cells: divisions into cells that are averaged. "auto": 4, or 2 with
+        Of EP with several cells: divisions into cells that are averaged. "auto": 3, or 2 with
         landmarks, or 1 with those of four classes and more and with the columns of a linear kernel.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
