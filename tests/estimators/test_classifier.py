@@ -85,7 +85,7 @@ def test_the_bias_of_each_kernel(kernel):
 
 
 def numbers_of(clf):
-    return clf.gamma_, clf.bias_, clf.softness_
+    return np.hstack([clf.gamma_, clf.bias_, clf.softness_])
 
 
 @pytest.mark.parametrize("inference", ["auto", "perceptron"])
@@ -95,13 +95,13 @@ def test_defaults_choose_the_same_numbers_from_the_same_rows(inference):
     settings = {"inference": inference, "n_draws": 4, "random_state": 0}
     weight = np.arange(len(y)) % 3
     one = BayesPointClassifier(**settings, n_jobs=1).fit(X, y, weight)
-    assert all(isinstance(value, float) for value in numbers_of(one))
-    assert one.gamma_ > 0
+    assert np.all(np.isfinite(numbers_of(one)))
+    assert np.all(one.gamma_ > 0)
     assert one.score(new, labels) > 0.85
     assert hasattr(one, "log_evidence_") == (inference == "auto")
     copies = np.random.default_rng(0).permutation(np.repeat(np.arange(len(y)), weight))
     two = BayesPointClassifier(**settings, n_jobs=2).fit(X[copies], y[copies])
-    assert numbers_of(one) == pytest.approx(numbers_of(two), rel=1e-12)
+    assert numbers_of(one) == pytest.approx(numbers_of(two), rel=1e-9)
     assert_allclose(one.dual_coef_, two.dual_coef_, atol=1e-10)
     assert_allclose(one.predict_proba(new), two.predict_proba(new), atol=1e-9)
     sparse = BayesPointClassifier(**settings).fit(sp.csr_matrix(X), y, weight)

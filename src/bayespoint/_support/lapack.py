@@ -33,6 +33,16 @@ def invert(L: Array) -> None:
     call(b"L", b"N", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))
 
 
+def inverse_of(L: Array) -> Array:
+    """Replace a Cholesky factor by the inverse of what it is the factor of, and return it."""
+    info, n = ctypes.c_int(0), len(L)
+    call = _call(cython_lapack, "potri", L.dtype)
+    call(b"L", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))
+    lower = np.tril(L)
+    lower += np.tril(L, -1).T
+    return lower
+
+
 def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:
     """Replace columns by L^-1 or L'^-1 times them, and return them."""
     one = np.ones((), dtype=L.dtype)

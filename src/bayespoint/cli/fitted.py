@@ -42,14 +42,15 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
     base = base_of(classifier)
     if isinstance(base, OnionClassifier):
         return {
-            "inference": base.inference_, "gamma": float(base.gamma_),
+            "inference": base.inference_, "gamma": _plain(base.gamma_),
             "softness": float(base.softness_), "n_draws": int(base.n_draws_),
         }  # fmt: skip
     noise = np.asarray(base.label_noise_, dtype=float)
     facts = {
-        "inference": base.inference_, "reason": base.inference_reason_, "gamma": base.gamma_,
-        "softness": base.softness_, "bias": base.bias_, "label_noise": noise.tolist(),
-        "n_draws": int(base.n_draws_), "n_support": len(base.support_), "device": base.device_,
+        "inference": base.inference_, "reason": base.inference_reason_,
+        "gamma": _plain(base.gamma_), "softness": base.softness_, "bias": base.bias_,
+        "label_noise": noise.tolist(), "n_draws": int(base.n_draws_),
+        "n_support": len(base.support_), "device": base.device_,
     }  # fmt: skip
     if getattr(base, "log_evidence_", None) is not None:
         facts["log_evidence"] = float(base.log_evidence_)
@@ -66,3 +67,7 @@ def most_violated(base: Base) -> Array | None:
     """Training points on the wrong side of each machine's worst perceptron; None of others."""
     violated = getattr(base.draws_.resume, "violated", None)
     return None if violated is None or not len(violated) else violated.max(axis=0)
+
+
+def _plain(widths: Any) -> float | list[float]:
+    return widths.tolist() if np.ndim(widths) else float(widths)

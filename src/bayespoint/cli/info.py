@@ -52,7 +52,7 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
         f"{facts['support_points']} support points"
     )
     values = ("gamma", "bias", "softness", "label_noise", "log_evidence")
-    yield ", ".join(f"{name} {_shown(facts[name])}" for name in values if facts[name] is not None)
+    yield ", ".join(f"{name} {_listed(facts[name])}" for name in values if facts[name] is not None)
     yield "Settings: " + _pairs(facts["settings"])
     rejection = dict(facts.get("rejection", {}))
     if rejection.get("max_risk") is None:  # no risk was promised

@@ -225,8 +225,24 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def gamma_(self) -> float | Array:
-        """Width used."""
+        """Width used, or an array with one for each feature."""
         return self.settings_.gamma
+
+    @property
+    def gamma_choice_(self) -> dict[str, Any]:
+        """How one width and a width for each feature compare, on labels left out.
+
+        A dict: the candidate that was "chosen", the number of "rows" whose labels were left out,
+        their mean "log_proba" with each candidate, and its "gain" over the first candidate with
+        its standard error. There after a fit with ``gamma="held-out"`` or "ard", where features
+        can have widths of their own.
+        """
+        if self.settings_.gamma_choice is None:
+            raise AttributeError(
+                "gamma_choice_ is there after a fit with gamma='held-out' or 'ard', kernel='rbf' "
+                "or 'laplacian', and at most 1,000 columns."
+            )
+        return self.settings_.gamma_choice
 
     @property
     def bias_(self) -> float:

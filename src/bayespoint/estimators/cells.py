@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
-from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
+from bayespoint.space.links import VOTES_USUAL, fit_steepness, probabilities, vote_outputs
 from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
@@ -135,13 +135,12 @@ class CellTrials:
         From settings and the numbers of rows to their kernel and `Problem`.
     noise : float
         Share of wrong labels.
-    entropy : int
     threads : Threads
     late : callable
         Whether the time for choosing is over.
     cache_bytes : float
-    sample : ndarray of int, optional
-        Rows that cells are made of, where these are not all.
+    division : Division
+        Rows that cells are trained with, and rows whose labels are left out.
 
     Attributes
     ----------
@@ -151,18 +150,13 @@ class CellTrials:
 
     def __init__(
         self, cells: CellSettings, data: TrainingData, problem_with: Callable, noise: float,
-        entropy: int, threads: Threads, late: Callable[[], bool], cache_bytes: float,
-        sample: Array | None = None,
+        threads: Threads, late: Callable[[], bool], cache_bytes: float, division: "Division",
     ) -> None:  # fmt: skip
         self._cells, self._data, self._problem_with = cells, data, problem_with
         self._noise, self._threads, self._out_of_time = noise, threads, late
         self._cache_bytes = cache_bytes
         self._alone = ~contested(data.distinct)
-        self.of_sample = sample is not None
-        sample = np.arange(data.inputs.shape[0]) if sample is None else np.sort(sample)
-        self._trained, self._begin, self.rows, self._asked_begin = _some_cells(
-            cells, data, sample, entropy
-        )
+        self._trained, self._begin, self.rows, self._asked_begin = division
         self._found: dict[Any, float] = {}
         of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
         self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
@@ -178,9 +172,7 @@ class CellTrials:
 
     def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
         """Return settings, with the number of landmarks, that suit labels left out best."""
-        for name, factor in STEPS:
-            if name in names:
-                settings = self._climb(settings, name, factor)
+        settings = self.climbed(settings, names)
         for bias in biases:
             if bias != settings.bias and not self._late():
                 settings = self._better(settings, replace(settings, bias=bias))
@@ -189,6 +181,13 @@ class CellTrials:
             settings, n_landmarks = self._with_landmarks(settings, names)
         cells = self._cells._replace(n_landmarks=n_landmarks)
         return replace(settings, cells=_with_trees(cells, self._data.n_machines))
+
+    def climbed(self, settings: Any, names: Sequence[str], steps: Any = STEPS) -> Any:
+        """Return settings with the width and softness that suit labels left out best."""
+        for name, factor in steps:
+            if name in names:
+                settings = self._climb(settings, name, factor)
+        return settings
 
     def _memory(self, n_landmarks: int) -> Memory:
         cells = self._cells._replace(n_landmarks=n_landmarks)
@@ -242,6 +241,21 @@ class CellTrials:
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:
+        outputs, label, weight = self._outputs(settings, n_landmarks)
+        total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
+        return float(total / weight.sum())
+
+    def log_proba(self, settings: Any) -> Array:
+        """Log-probability of each label left out, in the order of ``rows``."""
+        outputs, label, weight = self._outputs(settings, max(settings.cells.n_landmarks, 0))
+        steepness, _ = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)
+        proba = probabilities(steepness * outputs)
+        right = proba[np.arange(len(label)), label]
+        others = self._noise * (1 - right) / (proba.shape[1] - 1)
+        return np.log(np.maximum((1 - self._noise) * right + others, np.finfo(float).tiny))
+
+    def _outputs(self, settings: Any, n_landmarks: int) -> tuple[Array, Array, Array]:
+        """What a link takes of rows left out, their labels and weights."""
         rows, own = self._trained, self._data.own_copies
         kernel, problem = self._problem_with(settings, rows)
         inputs = self._data.inputs.take(rows)
@@ -260,9 +274,7 @@ class CellTrials:
         label, weight = (
             values[self.rows] for values in (self._data.distinct.label, self._data.distinct.weight)
         )
-        outputs = vote_outputs(z)
-        total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
-        return float(total / weight.sum())
+        return vote_outputs(z), label, weight
 
     def _asked(self, cellwise: Cellwise, softness: float) -> Array:
         """Means over standard deviations at the rows left out, by the cells that they lie in."""
@@ -278,21 +290,49 @@ class CellTrials:
         return np.concatenate(self._threads.each(one, range(len(self._begin) - 1)), axis=1)
 
 
-def _some_cells(
-    cells: CellSettings, data: TrainingData, sample: Array, entropy: int
-) -> tuple[Array, ...]:
-    """Rows of some cells, cell after cell, and where each begins; likewise those left out."""
+class Division(NamedTuple):
+    """Rows of cells, cell after cell, and where each begins; likewise those left out."""
+
+    trained: Array
+    begin: Array
+    asked: Array
+    asked_begin: Array
+
+
+def some_cells(
+    cells: CellSettings, data: TrainingData, scale: Array | None, entropy: int,
+    sample: Array | None = None,
+) -> Division:  # fmt: skip
+    """Choose some whole cells, and leave some of their rows out.
+
+    Parameters
+    ----------
+    cells : CellSettings
+    data : TrainingData
+    scale : ndarray of shape (n_features,) or None
+        As for `grow`.
+    entropy : int
+    sample : ndarray of int, optional
+        Rows that cells are made of, where these are not all.
+    """
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
+    sample = np.arange(data.inputs.shape[0]) if sample is None else np.sort(sample)
     X = data.inputs.matrix()
     X = X if len(sample) == X.shape[0] else X[sample]
-    tree = grow(X, cells.cell_size, seed)
+    tree = grow(X, cells.cell_size, seed, scale)
     cell_of = tree.route(X)
     wanted = CHOOSING_ROWS // (cells.cell_size * data.n_machines)
     n_cells = min(max(wanted, LEAST_CELLS), tree.n_cells)
     numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
     rows = [sample[cell_of == number] for number in numbers]
+    left_out = [np.arange(len(part)) % FOLDS == 0 for part in rows]
+    return divided(rows, left_out)
+
+
+def divided(rows: list[Array], left_out: list[Array]) -> Division:
+    """Return a division, given the rows of cells and which of them are left out."""
     found: list[Array] = []
-    for kept in (lambda i: i % FOLDS > 0, lambda i: i % FOLDS == 0):
-        parts = [part[kept(np.arange(len(part)))] for part in rows]
+    for kept in ([~out for out in left_out], left_out):
+        parts = [part[mask] for part, mask in zip(rows, kept, strict=True)]
         found += [np.concatenate(parts), np.cumsum([0, *map(len, parts)])]
-    return tuple(found)
+    return Division(*found)

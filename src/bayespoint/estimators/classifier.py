@@ -397,6 +397,8 @@ class BayesPointClassifier(KernelClassifier):
     ) -> tuple[Draws | None, Trained]:
         """Return the draws of the last fit to add to, or None, and what this fit remembers."""
         drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
+        if np.ndim(parameters.gamma):
+            drawn_with["gamma"] = np.asarray(parameters.gamma).tolist()
         drawn_with["inference"] = settings.inference
         chosen = by_evidence(parameters.label_noise)
         drawn_with["label_noise"] = (

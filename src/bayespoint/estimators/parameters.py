@@ -22,6 +22,7 @@ from bayespoint.space.kernels import KERNELS, Kernel
 EVIDENCE = "evidence"
 HELD_OUT = "held-out"
 AUTO = "auto"  # the same, for the bias
+ARD = "ard"  # the same, with a width for each feature
 
 DECISIONS = ("bayes_point", "vote", "calibrated", "span_vote")
 
@@ -53,12 +54,14 @@ class Parameters:
     n_jobs: int | None
     random_state: Any
     verbose: int
+    relative: Array | None = None  # widths of features, in units of the common one
 
     @classmethod
     def checked(cls, params: Mapping[str, Any]) -> "Parameters":
         """Check parameters, given by name."""
         check_parameters(params)
-        return cls(**{field.name: params[field.name] for field in fields(cls)})
+        names = [field.name for field in fields(cls) if field.name != "relative"]
+        return cls(**{name: params[name] for name in names})
 
     @property
     def precomputed(self) -> bool:
@@ -72,6 +75,7 @@ class Parameters:
 
     def kernel_with(self, gamma: Any, bias: float) -> Kernel:
         """Return the kernel with this width and bias."""
+        gamma = gamma if self.relative is None else gamma * self.relative
         return Kernel(
             self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, bias=bias,
             normalize=self.normalize_kernel,
@@ -87,27 +91,15 @@ def on_cpu_only(kernel: Any, inference: str) -> tuple[str, str] | None:
     return None
 
 
-class NotAvailableError(NotImplementedError, ValueError):
-    """The value is part of the interface but not of this version."""
-
-
 def check_parameters(params: Mapping[str, Any]) -> None:
     """Check the parameters of a `BayesPointClassifier` that do not depend on the data."""
     kernel = params["kernel"]
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
     gamma = params["gamma"]
-    if isinstance(gamma, str) and gamma == "evidence-ard":
-        raise NotAvailableError(
-            f"gamma={gamma!r} is not available in this version of bayespoint; use "
-            f"gamma='held-out', 'evidence', 'scale' or a number."
-        )
-    known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT)
+    known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT, ARD)
     if not known and not is_number(gamma, above=0):
-        raise ValueError(
-            f"gamma must be a number > 0, 'held-out', 'evidence' or 'scale' (for SVC's 'auto' give "
-            f"1 / n_features); got {gamma!r}."
-        )
+        _check_widths(gamma, kernel)
     check_choice("inference", params["inference"], ("auto", *METHODS))
     check_choice("decision", params["decision"], ("auto", *DECISIONS))
     check_choice("device", params["device"], DEVICES)
@@ -133,6 +125,25 @@ def check_parameters(params: Mapping[str, Any]) -> None:
     _check_label_noise(params["label_noise"], params["inference"])
 
 
+def _check_widths(gamma: Any, kernel: Any) -> None:
+    """Refuse what is neither a width nor an array of widths."""
+    widths = np.asarray(gamma)
+    if widths.ndim != 1 or widths.dtype.kind not in "iuf":
+        raise ValueError(
+            f"gamma must be a number > 0, one for each feature, 'held-out', 'ard', 'evidence' or "
+            f"'scale' (for SVC's 'auto' give 1 / n_features); got {gamma!r}."
+        )
+    if not (isinstance(kernel, str) and kernel in ("rbf", "laplacian")):
+        raise ValueError(
+            f"gamma may be an array, one width for each feature, with kernel='rbf' or 'laplacian'; "
+            f"got kernel={kernel!r}."
+        )
+    if not np.all(np.isfinite(widths)) or np.any(widths < 0) or not np.any(widths > 0):
+        raise ValueError(
+            "gamma must hold finite numbers >= 0, one for each feature, and not only zeros."
+        )
+
+
 def _check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, str) and value == AUTO:
         return
@@ -147,7 +158,7 @@ def by_evidence(value: Any) -> bool:
 
 def by_held_out(value: Any) -> bool:
     """Whether a setting is to be chosen by labels held out."""
-    return isinstance(value, str) and value in (HELD_OUT, AUTO)
+    return isinstance(value, str) and value in (HELD_OUT, AUTO, ARD)
 
 
 def check_fits(value: float, name: str, dtype: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayespoint._support.budget import Budget
+from bayespoint._support.checks import is_number
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import link_points
@@ -21,6 +22,7 @@ from bayespoint.estimators.cells import (
 )
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import (
+    ARD,
     Parameters,
     by_evidence,
     by_held_out,
@@ -45,6 +47,7 @@ from bayespoint.estimators.trials import (
     mean_noise,
     taken,
 )
+from bayespoint.estimators.widths import Widths, WidthSearch, why_not
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.methods import METHODS
 from bayespoint.space.kernels import Kernel, scale_gamma
@@ -97,6 +100,8 @@ class Settings:
         Of the points that settings were chosen with, by the evidence.
     cells : CellSettings or None
         Of EP; None for one cell with all rows.
+    gamma_choice : dict or None
+        What labels left out said of one width and of a width for each feature.
     """
 
     inference: str
@@ -108,6 +113,7 @@ class Settings:
     class_noise: Array = field(default_factory=lambda: np.zeros(2))
     log_evidence: float | None = None
     cells: CellSettings | None = None
+    gamma_choice: dict[str, Any] | None = None
 
     @property
     def votes(self) -> bool:
@@ -269,17 +275,62 @@ def settle(
     budget : Budget
     threads : Threads
     """
-    by_evidence_, by_held_out_, scale = _open_settings(parameters, data)
-    settings = _first_settings(parameters, data, settings, scale)
+    late = _choosing_is_over(parameters.max_time, budget)
+    scale = _unit_of_gamma(parameters, data)
+    names = _open_settings(parameters)
+    search = CellSearch(parameters, data, names[1], (), entropy, threads, late)
+    widths = _widths(search, _first_settings(parameters, data, settings, scale), scale)
+    if widths.relative is not None:
+        scale = widths.gamma
+    search = replace(search, parameters=replace(parameters, relative=widths.relative))
+    if rival is not None:
+        rival = _first_settings(parameters, data, rival, scale)
+    begin = _first_settings(parameters, data, settings, scale)
+    if widths.relative is not None and settings.cells is not None:
+        begin = replace(begin, softness=widths.softness)
+    found = _settle(search, begin, rival, names[0], scale, budget)
+    gamma = found.gamma if widths.relative is None else found.gamma * widths.relative
+    return replace(found, gamma=gamma, gamma_choice=widths.figures)
+
+
+def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
+    """Widths that are given, or learnt where that is asked for; else one."""
+    given, X = search.parameters.gamma, search.data.inputs
+    if np.ndim(given):
+        relative = np.asarray(given, dtype=np.float64)
+        if len(relative) != X.shape[1]:
+            raise ValueError(
+                f"gamma must hold one width for each of the {X.shape[1]} features; got "
+                f"{len(relative)}."
+            )
+        return Widths(relative, 1.0, settings.softness, None)
+    one = Widths(None, scale, settings.softness, None)
+    if not by_held_out(given):
+        return one
+    reason = why_not(search.parameters.kernel, X.shape[1])
+    if reason is None:
+        group = np.arange(X.shape[1])
+        return WidthSearch(search, settings, group).chosen(scale, "full" if given == ARD else None)
+    if given == ARD:
+        raise ValueError(f"gamma='ard' gives each feature a width, but {reason}.")
+    return one
+
+
+def _settle(
+    search: CellSearch, settings: Settings, rival: Settings | None, by_evidence_: list[str],
+    scale: float, budget: Budget,
+) -> Settings:  # fmt: skip
+    """Set numbers, with widths of features as they are."""
+    parameters, data, entropy = search.parameters, search.data, search.entropy
+    by_held_out_, threads, late = search.names, search.threads, search.late
     open_cells = settings.cells is not None and settings.cells.n_landmarks < 0
     if not by_evidence_ and not by_held_out_ and not open_cells and rival is None:
         return settings
     kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
     data.check_origin(data.inputs.lengths(kernel))
-    late = _choosing_is_over(parameters.max_time, budget)
     biases = _biases(data, kernel) if "bias" in by_held_out_ else ()
     if settings.cells is not None:
-        search = CellSearch(parameters, data, by_held_out_, biases, entropy, threads, late)
+        search = replace(search, biases=biases)
         if (
             rival is not None
             and parameters.max_time is not None
@@ -288,7 +339,6 @@ def settle(
             settings, rival = replace(settings, inference_reason=NO_TIME), None
         if rival is None:
             return search.best(settings)
-        rival = _first_settings(parameters, data, rival, scale)
         trials = Trials(parameters, data, rival, by_held_out_, entropy, budget, threads)
         return _settle_rivals(settings, search, trials, scale)
     chosen = evidence_points(data.distinct.label, entropy)
@@ -325,7 +375,8 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     found = drawn.first_look(scale, search.late, search.biases)
     label = search.data.distinct.label
     sample = link_points(label, search.entropy, SECOND_LOOK_DRAWN)
-    trials = search.trials(cells, sample if len(sample) < len(label) else None)
+    of_sample = len(sample) < len(label)
+    trials = search.trials(cells, search.division(cells, sample if of_sample else None))
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
     best = begin = trials.as_they_are(taken(cells, found[0], search.names))
     if -trials.value(best) < HOPELESS * by_drawn:
@@ -337,7 +388,7 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > AHEAD * by_cells:
         best = replace(best, inference_reason=reason)
-        return search.best(replace(best, cells=cells.cells)) if trials.of_sample else best
+        return search.best(replace(best, cells=cells.cells)) if of_sample else best
     return replace(drawn.second_look(found, search.late), inference_reason=reason)
 
 
@@ -347,31 +398,39 @@ def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:
     return [bias for bias in BIASES if bias > 0 or np.all(lengths > 0)]
 
 
-def _open_settings(
-    parameters: Parameters, data: TrainingData
-) -> tuple[list[str], list[str], float]:
-    """Names of settings for the evidence and for held-out labels to choose; unit of gamma."""
+def _open_settings(parameters: Parameters) -> tuple[list[str], list[str]]:
+    """Names of settings for the evidence and for held-out labels to choose."""
     given = {name: getattr(parameters, name) for name in CHOSEN_SETTINGS}
-    lists = [
+    found = [
         [name for name, value in given.items() if rule(value)]
         for rule in (by_evidence, by_held_out)
     ]
-    if not isinstance(parameters.kernel, str) or parameters.kernel not in (
-        "rbf", "laplacian", "poly",
-    ):  # fmt: skip
-        lists = [[name for name in names if name != "gamma"] for names in lists]
-    of_scale = isinstance(parameters.gamma, str) and parameters.gamma == "scale"
-    scale = 1.0
-    if (of_scale and not parameters.precomputed) or "gamma" in lists[0] + lists[1]:
-        scale = scale_gamma(data.inputs.shape[1], data.inputs.variance(data.distinct.weight))
-    return lists[0], lists[1], scale
+    if not _has_width(parameters):
+        found = [[name for name in names if name != "gamma"] for names in found]
+    return found[0], found[1]
+
+
+def _has_width(parameters: Parameters) -> bool:
+    kernel = parameters.kernel
+    return isinstance(kernel, str) and kernel in ("rbf", "laplacian", "poly")
+
+
+def _unit_of_gamma(parameters: Parameters, data: TrainingData) -> float:
+    """Width of "scale", where the data are asked for it."""
+    named = isinstance(parameters.gamma, str)
+    if not named or parameters.precomputed:
+        return 1.0
+    if parameters.gamma != "scale" and not _has_width(parameters):
+        return 1.0
+    return scale_gamma(data.inputs.shape[1], data.inputs.variance(data.distinct.weight))
 
 
 def _first_settings(
     parameters: Parameters, data: TrainingData, settings: Settings, scale: float
 ) -> Settings:
     """What is given, and where a search begins."""
-    gamma = scale if isinstance(parameters.gamma, str) else float(parameters.gamma)
+    number = is_number(parameters.gamma)
+    gamma = float(parameters.gamma) if number else scale
     check_fits(gamma, "gamma", data.inputs.dtype)
     # A bias helps to tell two classes apart; one against the rest, each has its own noise, and
     # kernels that see distances do without.

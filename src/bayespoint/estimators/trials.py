@@ -11,7 +11,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import LINK_POINTS, link_points, out_of_fold
-from bayespoint.estimators.cells import CellTrials
+from bayespoint.estimators.cells import CellTrials, Division, some_cells
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.selection import Candidate, choose_by_loss
@@ -45,17 +45,26 @@ class CellSearch:
 
     def best(self, settings: "Settings") -> "Settings":
         """Choose by labels left out, on some whole cells."""
-        return self.trials(settings).best(settings, self.names, self.biases)
+        return self.trials(settings, self.division(settings)).best(
+            settings, self.names, self.biases
+        )
 
-    def trials(self, settings: "Settings", sample: Array | None = None) -> CellTrials:
-        """Return what compares settings, on all rows or on those of a sample."""
+    def division(self, settings: "Settings", sample: Array | None = None) -> Division:
+        """Return some whole cells of all rows, or of those of a sample."""
+        assert settings.cells is not None
+        scale = self.parameters.kernel_with(1.0, 0.0).column_scale
+        return some_cells(settings.cells, self.data, scale, self.entropy, sample)
+
+    def trials(self, settings: "Settings", division: Division) -> CellTrials:
+        """Return what compares settings, on some cells."""
         assert settings.cells is not None
         return CellTrials(
-            settings.cells, self.data, self._problem_with, mean_noise(settings, self.data),
-            self.entropy, self.threads, self.late, self.parameters.cache_bytes, sample,
+            settings.cells, self.data, self.problem_with, mean_noise(settings, self.data),
+            self.threads, self.late, self.parameters.cache_bytes, division,
         )  # fmt: skip
 
-    def _problem_with(self, settings: "Settings", chosen: Array) -> tuple[Kernel, Problem]:
+    def problem_with(self, settings: "Settings", chosen: Array) -> tuple[Kernel, Problem]:
+        """Return the kernel and the binary problems of some rows."""
         parameters, inputs = self.parameters, self.data.inputs
         kernel = inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
         problem = problem_of(

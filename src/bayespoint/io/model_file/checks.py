@@ -88,11 +88,20 @@ def _check_array(name: str, value: Any, entry: fields.Array, sizes: dict[str, in
     _check_shape(name, value.shape, entry.axes, sizes)
     if entry.finite and value.dtype.kind == "f" and not np.all(np.isfinite(value)):
         raise ModelFileError(f"{name} has values that are not finite.")
+    if entry.least > -np.inf and np.any(value < entry.least):
+        raise ModelFileError(f"{name} has values below {entry.least}.")
     if entry.below and value.size:
         low, high, end = int(value.min()), int(value.max()), sizes[entry.below]
         message = f"{name} goes from {low} to {high}; it must stay in [0, {end})."
         refuse_if(low < 0 or high >= end, message)
     return None
+
+
+def _check_either(name: str, value: Any, entry: fields.Either, sizes: dict[str, int]) -> None:
+    if isinstance(value, np.ndarray):
+        _check_array(name, value, entry.array, sizes)
+    else:
+        _check_plain(name, value, entry.plain, sizes)
 
 
 def _check_shape(name: str, shape: tuple[int, ...], axes: str, sizes: dict[str, int]) -> None:
@@ -120,4 +129,5 @@ def _check_plain(name: str, value: Any, entry: fields.Plain, sizes: dict[str, in
 
 _CHECKS: dict[type, Any] = {
     fields.Array: _check_array, fields.Plain: _check_plain, fields.Part: _check_part,
+    fields.Either: _check_either,
 }  # fmt: skip

@@ -40,7 +40,7 @@ RESUMES = (
 )  # fmt: skip
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_", "held_out")
+OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice")
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -66,6 +66,7 @@ class Array(NamedTuple):
     needed: bool = True  # else None will do
     sparse: bool = False  # a CSR matrix will do
     readable: bool = False  # it stands in the JSON
+    least: float = -np.inf
 
 
 class Plain(NamedTuple):
@@ -80,6 +81,14 @@ class Plain(NamedTuple):
     axis: str = ""  # letter of the length that it is
 
 
+class Either(NamedTuple):
+    """An array, or a single value."""
+
+    array: Array
+    plain: Plain
+    needed: bool = True
+
+
 class Part(NamedTuple):
     """One of some dataclasses or named tuples of the table."""
 
@@ -88,6 +97,7 @@ class Part(NamedTuple):
 
 
 NOT_NEGATIVE = Plain(NUMBER, least=0)
+WIDTHS = Either(Array("f", least=0), NOT_NEGATIVE)
 
 _CLASSIFIER = {
     "classes_": Array("c", "biufUO", readable=True), "feature_names_in_": Array("f", "O"),
@@ -129,10 +139,11 @@ FIELDS: dict[type, dict[str, Any]] = {
     },
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
-        "decision": Plain((str,), choices=DECISIONS), "gamma": NOT_NEGATIVE, "bias": NOT_NEGATIVE,
+        "decision": Plain((str,), choices=DECISIONS), "gamma": WIDTHS, "bias": NOT_NEGATIVE,
         "softness": NOT_NEGATIVE, "class_noise": Array("c", readable=True),
         "log_evidence": Plain(NUMBER, needed=False),
         "cells": Part((CellSettings,), needed=False),
+        "gamma_choice": Plain((dict,), needed=False),
     },
     CellSettings: {
         "cell_size": Plain(COUNT, least=2), "n_landmarks": Plain(COUNT, least=0),
@@ -186,7 +197,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "diagonal": Plain(NUMBER, needed=False),
     },
     Kernel: {
-        "name": Plain((str,), choices=KERNELS), "gamma": NOT_NEGATIVE, "coef0": NOT_NEGATIVE,
+        "name": Plain((str,), choices=KERNELS), "gamma": WIDTHS, "coef0": NOT_NEGATIVE,
         "degree": Plain(NUMBER, least=1, most=MAX_DEGREE), "bias": NOT_NEGATIVE,
         "normalize": Plain(TRUTH), "layout": Plain((str,), choices=LAYOUTS, needed=False),
         "center": Array("f", needed=False),

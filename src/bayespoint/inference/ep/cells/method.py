@@ -99,7 +99,7 @@ def infer_cells(
     n_trees, begun = settings.n_trees, plan.budget.elapsed()
     for number in range(n_trees):
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
-        tree = grow(problem.X, settings.cell_size, seed)
+        tree = grow(problem.X, settings.cell_size, seed, problem.kernel.column_scale)
         how = Sweeping(
             tol=plan.tol if exact else COARSER * plan.tol,
             threads=plan.threads,

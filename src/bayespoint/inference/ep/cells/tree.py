@@ -73,7 +73,9 @@ def route(X: Matrix, root: int, normals: Array, cuts: Array, children: Array) ->
     return cell
 
 
-def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
+def grow(
+    X: Matrix, cell_size: int, seed: np.random.SeedSequence, scale: Array | None = None
+) -> Tree:
     """Divide rows into cells of about ``cell_size``, and no more where rows can be told apart.
 
     Parameters
@@ -83,7 +85,10 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
     cell_size : int
     seed : SeedSequence
         Of this tree: others are cut elsewhere.
+    scale : ndarray of shape (n_features,), optional
+        What columns are multiplied by before distances are taken.
     """
+    scale = np.ones(X.shape[1]) if scale is None else scale
     n_rows = X.shape[0]
     n_cells = -(-n_rows // cell_size)
     n_sampled = min(n_rows, max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells))
@@ -96,7 +101,7 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
     waiting: list[tuple[Array, int, Any]] = [(np.arange(n_sampled), n_cells, None)]
     while waiting:
         rows, wanted, parent = waiting.pop()
-        cut = _cut(X, rows, wanted, rng) if min(wanted, len(rows)) > 1 else None
+        cut = _cut(X, rows, wanted, scale, rng) if min(wanted, len(rows)) > 1 else None
         if cut is None:
             here, found = -1 - found, found + 1
         else:
@@ -117,17 +122,17 @@ def grow(X: Matrix, cell_size: int, seed: np.random.SeedSequence) -> Tree:
 
 
 def _cut(
-    X: Matrix, rows: Array, wanted: int, rng: np.random.Generator
+    X: Matrix, rows: Array, wanted: int, scale: Array, rng: np.random.Generator
 ) -> tuple[Array, float, Array] | None:
     """Normal, threshold, and which rows lie to the right; None if the rows are all alike."""
-    normal = _difference_of_means(X, rows, rng)
+    normal = _difference_of_means(X, rows, scale, rng)
     if normal is None:
         return None
     left = len(rows) * (wanted // 2) / wanted
     found = _cut_across(X, rows, normal, left)
     if found is None or abs(np.sum(~found[2]) - left) > UNEVEN * len(rows):
         # Many rows have one projection, as indicators do: almost any other tells them apart.
-        other = _cut_across(X, rows, _unit(rng.standard_normal(X.shape[1])), left)
+        other = _cut_across(X, rows, _unit(scale * rng.standard_normal(X.shape[1])), left)
         cuts = [cut for cut in (found, other) if cut is not None]
         found = min(cuts, key=lambda cut: abs(np.sum(~cut[2]) - left), default=None)
     return found
@@ -147,13 +152,15 @@ def _cut_across(
     return normal, float(threshold), projection > threshold
 
 
-def _difference_of_means(X: Matrix, rows: Array, rng: np.random.Generator) -> Array | None:
-    """Unit difference of two means of some rows."""
+def _difference_of_means(
+    X: Matrix, rows: Array, scale: Array, rng: np.random.Generator
+) -> Array | None:
+    """Unit difference of two means of some rows, in scaled columns: for rows as they are."""
     most = min(MEANS_SAMPLE, max(MEANS_BYTES // (8 * X.shape[1]), LEAST_MEANS_SAMPLE))
     if len(rows) > most:
         rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
     Z = _dense(X, rows)
-    Z = Z - Z.mean(axis=0)  # products of large offsets would lose digits
+    Z = (Z - Z.mean(axis=0)) * scale  # products of large offsets would lose digits
     centres = Z[rng.choice(len(Z), 2, replace=False)]
     for _ in range(MEANS_STEPS):
         normal = centres[1] - centres[0]
@@ -166,7 +173,7 @@ def _difference_of_means(X: Matrix, rows: Array, rng: np.random.Generator) -> Ar
     if not length > 0:  # the two rows were equal: along the first row that differs
         away = np.argmax(np.sum(Z**2, axis=1))
         normal, length = Z[away], np.linalg.norm(Z[away])
-    return _unit(normal) if length > 0 else None
+    return _unit(scale * normal) if length > 0 else None
 
 
 def _unit(vector: Array) -> Array:

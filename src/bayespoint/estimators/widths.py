@@ -1,0 +1,367 @@
+"""One width, or a width for each feature: learnt by the evidence, chosen by labels left out.
+
+Widths are learnt on whole cells of the data, in rounds: cells are made anew in the scaled columns.
+Labels of rows that had no part in it say whether they are better than one width, or half the way to
+them is. Other settings are then chosen as ever, with the columns scaled.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
+
+from bayespoint._support.threads import Threads
+from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.calibration import folds_of, link_points
+from bayespoint.estimators.cells import FOLDS, CellTrials, Division, divided
+from bayespoint.estimators.trials import CellSearch
+from bayespoint.inference.ep.cells.method import CellSettings
+from bayespoint.inference.ep.cells.tree import grow
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.widths import WidthCell, learn_widths
+from bayespoint.inference.problem import Problem, machines_of
+from bayespoint.space.kernels import Kernel
+
+if TYPE_CHECKING:
+    from bayespoint.estimators.settings import Settings
+
+# Columns that may have widths of their own.
+MOST_COLUMNS = 1_000
+
+# A column's unit is its deviation, but at least this share of its range: rare words would reach too
+# far. Columns have comparable spread if all but a quarter have a tenth of the largest range.
+LEAST_UNIT = 0.1
+COMPARABLE, MOST_NARROW = 0.1, 0.25
+
+# Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
+# and work (operations) of a step.
+LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 800, 16, 3
+LEARNING_WORK = 6e9
+ROUNDS = 2
+LEARNT_CLASSES = 3
+
+# Rows that candidates are compared on, by the size of cells there, and how many labels are left out
+# at least: of few rows, by several folds.
+COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
+LEAST_ASKED = 500
+
+# Steps of the search with one width, and then with others.
+FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
+NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
+
+# Standard errors by which others must be better than one width.
+CHANCE = 1.0
+
+# Softness is no less than this while widths are learnt.
+LEAST_SOFTNESS = 1e-3
+
+# What candidates are called.
+NAMES = {
+    "given": "one width", "standard": "one width, columns scaled", "shrunk": "shrunk widths",
+    "full": "full widths",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Spread of the columns.
+
+    Attributes
+    ----------
+    unit : ndarray of shape (n_features,)
+        Infinite for constant columns.
+    comparable : bool
+        Whether one width may suit all of them as they are.
+    """
+
+    unit: Array
+    comparable: bool
+
+    @classmethod
+    def of(cls, X: Matrix) -> "Columns":
+        """Look at all rows."""
+        if sp.issparse(X):
+            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
+            least, most = min_max_axis(X, axis=0)
+        else:
+            deviation = np.std(X, axis=0, dtype=np.float64)
+            least, most = X.min(axis=0), X.max(axis=0)
+        reach = np.subtract(most, least, dtype=np.float64)
+        moving = reach > 0
+        unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
+        narrow = reach[moving] < COMPARABLE * np.max(reach, initial=0.0)
+        return cls(unit, bool(np.mean(narrow) <= MOST_NARROW if np.any(moving) else True))
+
+
+@dataclass(frozen=True, eq=False)
+class Widths:
+    """What was chosen.
+
+    Attributes
+    ----------
+    relative : ndarray of shape (n_features,) or None
+        Widths in units of the common one.
+    gamma, softness : float
+        The common width and softness that suit them, to begin with.
+    figures : dict
+        "chosen" of the candidates, on how many "rows", mean "log_proba" of labels left out with
+        each, and its "gain" over the first, with the standard error.
+    """
+
+    relative: Array | None
+    gamma: float
+    softness: float
+    figures: dict[str, Any] | None
+
+
+def why_not(kernel: Any, n_columns: int) -> str | None:
+    """Why features cannot have widths of their own; None if they can."""
+    if not (isinstance(kernel, str) and kernel in ("rbf", "laplacian")):
+        return f"kernel={kernel!r} has none: use 'rbf' or 'laplacian'"
+    if n_columns > MOST_COLUMNS:
+        return f"X has {n_columns} columns, more than {MOST_COLUMNS}: select or project them"
+    return None
+
+
+class WidthSearch:
+    """Learns widths, and compares them with one width.
+
+    Parameters
+    ----------
+    search : CellSearch
+        With what is given.
+    settings : Settings
+        To begin with.
+    group : ndarray of int, shape (n_features,)
+        Columns of a group have one width.
+    """
+
+    def __init__(self, search: CellSearch, settings: "Settings", group: Array) -> None:
+        self._search, self._data, self._group = search, search.data, group
+        self._X: Any = self._data.inputs.matrix()
+        self.columns = Columns.of(self._X)
+        self._power = 2 if search.parameters.kernel == "rbf" else 1
+        n_machines = self._data.n_machines
+        n_cells = max(COMPARED_CELLS // n_machines, LEAST_COMPARED)
+        label = self._data.distinct.label
+        self._sample = np.arange(len(label))
+        if len(label) > n_cells * COMPARED_SIZE:
+            self._sample = np.sort(link_points(label, search.entropy, n_cells * COMPARED_SIZE))
+        self._fold = folds_of(label[self._sample], FOLDS, self._data.distinct.group[self._sample])
+        one = len(self._sample) <= COMPARED_SIZE * FOLDS / (FOLDS - 1)
+        size = len(self._sample) if one else COMPARED_SIZE
+        cells = CellSettings(size, 0, 1)
+        self._settings = replace(settings, inference="ep", decision="vote", cells=cells)
+        asked_once = len(self._sample) // FOLDS
+        self._folds = range(min(FOLDS, max(1, -(-LEAST_ASKED // max(asked_once, 1)))))
+
+    # ------------------------------------------------------------------------- candidates
+
+    def standard(self) -> Array:
+        """Widths of equal columns, once these are scaled."""
+        return 1 / self.columns.unit**self._power
+
+    def chosen(self, scale: float, only: str | None = None) -> Widths:
+        """Return the best candidate, or the one asked for.
+
+        Parameters
+        ----------
+        scale : float
+            Width to begin with in given units.
+        only : {"full"}, optional
+        """
+        begin = self._settings
+        bases: dict[str, Array | None] = {}
+        if self.columns.comparable and only is None:
+            bases["given"] = None
+        relative = self.standard()
+        n_moving = int(np.sum(relative > 0))
+        if not n_moving:
+            return Widths(None, scale, begin.softness, None)
+        spread = self.columns.unit[relative > 0]
+        if only or "given" not in bases or np.ptp(np.log(spread)) > np.log(1.5):
+            bases["standard"] = relative
+        found: dict[str, Settings] = {}
+        for name, base in bases.items():
+            gamma = scale if base is None else 1 / max(n_moving, 1)
+            found[name] = self._climbed(base, replace(begin, gamma=gamma), FIRST_STEPS)
+        values = {name: self._log_proba(bases[name], found[name]) for name in bases}
+        name = self._better(values, list(bases))
+        if (n_moving < 2 and only is None) or self._search.late():
+            return self._result(bases[name], found[name], values, name)
+        base_relative = bases[name]
+        base = np.ones(len(relative)) if base_relative is None else base_relative
+        base = np.where(relative > 0, base, 0.0)
+        learn = partial(self._learnt, base, found[name])
+        learnt = self._each_fold(learn)
+        candidates = {"full": learnt}
+        if only is None:
+            candidates["shrunk"] = [np.sqrt(base * full) for full in learnt]
+        for kind, widths in candidates.items():
+            found[kind] = self._climbed(widths[0], found[name], NEXT_STEPS)
+            values[kind] = self._log_proba(widths, found[kind])
+        best = self._better(values, [name, *candidates]) if only is None else only
+        if best == name:
+            return self._result(bases[name], found[name], values, name)
+        final = candidates[best][0]
+        if len(self._folds) > 1:  # learnt from all rows
+            final = self._learnt(base, found[name], None)
+            final = np.sqrt(base * final) if best == "shrunk" else final
+        return self._result(final, found[best], values, best)
+
+    def _better(self, values: dict[str, Array], names: Sequence[str]) -> str:
+        """Return the first name, or that of the best that is better by more than chance."""
+        best, most = names[0], 0.0
+        for name in names[1:]:
+            mean, error = self._gain(values[name], values[names[0]])
+            if mean > CHANCE * error and mean > most:
+                best, most = name, mean
+        return best
+
+    def _gain(self, value: Array, other: Array) -> tuple[float, float]:
+        """Mean difference of log-probabilities, and its standard error."""
+        gain, weight = value - other, self._weights()
+        mean = np.average(gain, weights=weight)
+        error = np.sqrt(np.sum(weight**2 * (gain - mean) ** 2)) / np.sum(weight)
+        return float(mean), float(error)
+
+    def _weights(self) -> Array:
+        parts = [self._sample[self._fold == fold] for fold in self._folds]
+        return self._data.distinct.weight[np.concatenate(parts)]
+
+    def _result(
+        self, relative: Array | None, settings: "Settings", values: dict[str, Array], name: str
+    ) -> Widths:
+        weight, first = self._weights(), next(iter(values.values()))
+        figures = {
+            "chosen": NAMES[name], "rows": len(weight),
+            "log_proba": {
+                NAMES[kind]: float(np.average(value, weights=weight))
+                for kind, value in values.items()
+            },
+            "gain": {
+                NAMES[kind]: list(self._gain(value, first)) for kind, value in values.items()
+            },
+        }  # fmt: skip
+        return Widths(relative, float(settings.gamma), settings.softness, figures)
+
+    # ------------------------------------------------------------------------- comparison
+
+    def _trials(self, relative: Array | None, fold: int) -> CellTrials:
+        search = self._with(relative)
+        return search.trials(self._settings, self._division(search, fold))
+
+    def _with(self, relative: Array | None) -> CellSearch:
+        parameters = replace(self._search.parameters, relative=relative)
+        return replace(self._search, parameters=parameters)
+
+    def _division(self, search: CellSearch, fold: int) -> Division:
+        """Cells of the sample, in scaled columns; without the rows of a fold."""
+        out = self._fold == fold
+        cells = self._settings.cells
+        assert cells is not None
+        if cells.cell_size >= len(self._sample):
+            return divided([self._sample], [out])
+        scale = search.parameters.kernel_with(1.0, 0.0).column_scale
+        seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 8))
+        X = self._X[self._sample]
+        cell_of = (tree := grow(X, cells.cell_size, seed, scale)).route(X)
+        masks = [cell_of == number for number in range(tree.n_cells)]
+        rows = [(self._sample[m], out[m]) for m in masks if np.any(m & ~out)]
+        return divided([r for r, _ in rows], [o for _, o in rows])
+
+    def _climbed(self, relative: Array | None, settings: Any, steps: Any) -> Any:
+        """Settings that suit the labels of the first fold."""
+        return self._trials(relative, 0).climbed(settings, self._search.names, steps)
+
+    def _log_proba(self, widths: Any, settings: Any) -> Array:
+        """Log-probabilities of labels left out, fold after fold: in the order of rows."""
+        found = []
+        for fold in self._folds:
+            trials = self._trials(widths[fold] if isinstance(widths, list) else widths, fold)
+            value = np.empty(len(self._data.distinct.label))
+            value[trials.rows] = trials.log_proba(settings)
+            found.append(value[self._sample[self._fold == fold]])
+        return np.concatenate(found)
+
+    # --------------------------------------------------------------------------- learning
+
+    def _each_fold(self, solve: Callable[[int], Any]) -> list[Any]:
+        """Solve all folds: where there are several, each in a thread."""
+        return self._search.threads.each(solve, self._folds)
+
+    def _learnt(self, base: Array, settings: Any, fold: int | None) -> Array:
+        """Widths in units of the common one, from rows that are not of a fold."""
+        threads = Threads(1) if len(self._folds) > 1 else self._search.threads
+        gamma, begin = settings.gamma, settings.gamma * base
+        allowed = np.ones(len(self._data.distinct.label), dtype=bool)
+        if fold is not None:
+            allowed[self._sample[self._fold == fold]] = False
+        widths, whole = begin, np.sum(allowed) <= WHOLE_SIZE
+        kernel = self._search.parameters.kernel_with(1.0, settings.bias)
+        unit = self._units() ** self._power
+        for number in range(1 if whole else ROUNDS):
+            if self._search.late():
+                break
+            cells = self._cells(widths, kernel, settings, np.flatnonzero(allowed), number, whole)
+            found = learn_widths(
+                cells, widths * unit, kernel, threads=threads, group=self._group,
+                stop=self._search.late,
+            )  # fmt: skip
+            widths = found / unit
+        return widths / gamma
+
+    def _cells(
+        self, widths: Array, kernel: Kernel, settings: Any, rows: Array, number: int, whole: bool
+    ) -> list[WidthCell]:
+        machines = self._machines()
+        if whole:
+            return [self._cell(rows, settings, machines)]
+        scale = replace(kernel, gamma=widths).column_scale
+        seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
+        X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
+        cell_of = (tree := grow(X, LEARNT_SIZE, seed, scale)).route(X)
+        n, p = LEARNT_SIZE, self._X.shape[1]
+        work = (n**3 + 4 * n**2 * p) * len(machines)
+        n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
+        numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
+        parts = [rows[cell_of == k] for k in numbers]
+        return [self._cell(part, settings, machines) for part in parts if len(part) > 1]
+
+    def _machines(self) -> list[int]:
+        """Classes that are told from the rest: the largest."""
+        share = self._data.class_share
+        if len(share) == 2:
+            return [1]
+        return np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
+
+    def _cell(self, rows: Array, settings: Any, machines: Sequence[int]) -> WidthCell:
+        """Rows in units of the columns, and likelihoods of their labels."""
+        soft = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
+        _, problem = self._search.problem_with(soft, rows)
+        part = labels_of(problem)
+        X = self._X[rows].astype(np.float64)
+        X = X.toarray() if sp.issparse(X) else X
+        X = ((X - X.mean(axis=0)) / self._units()).astype(np.float32)
+        at = {c: k for k, c in enumerate(machines_of(len(self._data.classes)))}
+        likelihoods = [part(at[c]) for c in machines]
+        return WidthCell(X, likelihoods, [None] * len(machines))
+
+    def _units(self) -> Array:
+        return np.where(np.isfinite(self.columns.unit), self.columns.unit, 1.0)
+
+
+def labels_of(problem: Problem) -> Callable[[int], Likelihood]:
+    """Return the likelihood of the labels of each machine."""
+    copies = problem.weight if problem.softness else np.ones_like(problem.weight)
+
+    def of(machine: int) -> Likelihood:
+        odds, log_right = problem.odds[machine] / copies, problem.log_right[machine] / copies
+        targets = problem.targets[machine].astype(np.float64)
+        return Likelihood(targets, problem.ridge, odds, log_right, copies)
+
+    return of
