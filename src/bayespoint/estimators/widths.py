@@ -54,7 +54,7 @@ FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
 NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
 
 # Standard errors by which others must be better than one width.
-CHANCE = 1.0
+CHANCE = 1.5
 
 # Softness is no less than this while widths are learnt.
 LEAST_SOFTNESS = 1e-3
