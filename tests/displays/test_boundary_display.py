@@ -145,7 +145,7 @@ def test_boundaries_out_of_view_are_counted():
 
 
 def test_the_onion_has_boundaries():
-    clf = OnionClassifier(depth=1, n_draws=100, gamma=0.5, random_state=0).fit(*moons())
+    clf = OnionClassifier(depth=1, n_draws=400, gamma=0.5, random_state=0).fit(*moons())
     display = BoundaryDisplay.from_estimator(clf, *moons(), n_draws=7, grid_resolution=20)
     assert len(display.draws) == 7
     with pytest.raises(ValueError, match="estimator holds no draws"):

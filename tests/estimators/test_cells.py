@@ -136,8 +136,8 @@ def test_labels_at_random_cannot_be_told():
 def test_draws_have_the_probabilities_as_their_mean():
     for n_landmarks in (0, 40):
         clf = fitted(decision="vote", n_landmarks=n_landmarks, n_trees=1)
-        drawn = clf.sample_proba(NEW[:10], 80, random_state=0)
-        spread = drawn[:, :, 1].std(axis=0) / np.sqrt(80)
+        drawn = clf.sample_proba(NEW[:10], 400, random_state=0)
+        spread = drawn[:, :, 1].std(axis=0) / np.sqrt(400)
         away = np.abs(drawn[:, :, 1].mean(axis=0) - clf.predict_proba(NEW[:10])[:, 1])
         assert np.all(away < 5 * spread + 1e-3)
 

@@ -272,7 +272,8 @@ def test_warm_start_keeps_the_settings_that_data_chose(clock):
     # A search without time would choose others.
     clock.step = 1.0
     hasty = clone(clf).set_params(max_time=1e-9).fit(X, Y).settings_
-    assert not np.array_equal(hasty.gamma, chosen.gamma)
+    numbers = [np.hstack([one.gamma, one.bias, one.softness]) for one in (hasty, chosen)]
+    assert not np.array_equal(*numbers)
     again = clf.set_params(n_draws=6, max_time=1e-9).fit(X, Y).settings_
     assert_array_equal(again.gamma, chosen.gamma)
     assert again.softness == chosen.softness

@@ -42,7 +42,7 @@ def test_perceptrons_are_those_of_the_cpu(digits, kernel):
         for c in (0, 9):
             found, expected = (clf.posterior(c).coef.toarray() for clf in (ours, theirs))
             assert_allclose(found, expected, atol=1e-5)
-        assert ours.score(X, y) > 0.98
+        assert ours.score(X, y) > 0.97
     # Negative control: another seed is seen.
     other = make(**{**settings, "random_state": 1}).fit(X, y)
     assert not np.array_equal(other.support_, ours.support_) or not np.allclose(

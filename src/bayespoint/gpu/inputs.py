@@ -14,7 +14,13 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import shared, to_device
-from bayespoint.space.inputs import GramInputs, Inputs, hash_multipliers
+from bayespoint.space.inputs import (
+    LEVELS,
+    MOST_ORDERED,
+    GramInputs,
+    Inputs,
+    hash_multipliers,
+)
 from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points
 from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, Rows, no_inner_products
 
@@ -127,6 +133,25 @@ class DeviceInputs(Inputs):
             _hashed((self.tensor[s : s + step] + 0.0).view(word), multipliers)
             for s in range(0, n, step)
         ]
+        return torch.cat(keys).cpu().numpy().view(np.uint64)
+
+    def order_keys(self, index: Array) -> Array:
+        """Hashes by which some rows are put in order: the same numbers as on the host."""
+        n, d = len(index), self.shape[1]
+        if d > MOST_ORDERED:
+            return self.hashes()[index]
+        rows = torch.from_numpy(index).to(self.tensor.device)
+        step = max(1, HASHED // max(1, d))
+        parts = [rows[s : s + step] for s in range(0, n, step)]
+        ends = [torch.aminmax(self.tensor[part], dim=0) for part in parts]
+        least = torch.stack([end.min for end in ends]).amin(dim=0).double()
+        most = torch.stack([end.max for end in ends]).amax(dim=0).double()
+        reach = torch.where(most > least, most - least, np.inf)
+        multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
+        keys = []
+        for part in parts:
+            places = ((self.tensor[part].double() - least) / reach * LEVELS).round()
+            keys.append(_hashed(places.float().view(torch.int32), multipliers))
         return torch.cat(keys).cpu().numpy().view(np.uint64)
 
     def rows_equal(self, left: Array, right: Array) -> bool:

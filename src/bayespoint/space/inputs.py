@@ -23,6 +23,11 @@ NEGLIGIBLE_DEVIATION = 0.01
 # About as many rows are looked at for the scales of the columns.
 SCALE_ROWS = 5000
 
+# Places of a value in its column that rows are put in order by (whole numbers up to 14 have places
+# of their own), where there are no more columns than this.
+LEVELS = 720_720
+MOST_ORDERED = 1_000
+
 _HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
 
 
@@ -75,6 +80,15 @@ class Inputs:
     def hashes(self) -> Array:
         """Hash of each row."""
         return row_hashes(self.X)
+
+    def order_keys(self, index: Array) -> Array:
+        """Hashes by which some rows are put in order, which is as good as random.
+
+        They do not change when columns are shifted, or multiplied by positive numbers, but where
+        rounding is felt: values are places between the least and the largest of the column.
+        """
+        X = self.X[index]
+        return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X)
 
     def rows_equal(self, left: Array, right: Array) -> bool:
         """Whether all of some pairs of rows are equal."""
@@ -151,6 +165,30 @@ class GramInputs(Inputs):
     def support(self, kernel: Kernel, rows: Rows, used: Array) -> Points:  # noqa: ARG002
         """Return the points that new ones are compared with, as a fitted model keeps them."""
         return kernel.prepare(self.support_vectors(used), diagonal=self.diagonal()[used])
+
+
+def place_hashes(X: Matrix) -> Array:
+    """Hash of each row by the places of its values: see `Inputs.order_keys`."""
+    least, most = (
+        np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64).ravel()
+        for values in (X.min(axis=0), X.max(axis=0))
+    )
+    with np.errstate(over="ignore"):
+        reach = np.where(most > least, most - least, np.inf)
+
+    def places(values: Array, columns: Any = slice(None)) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (values - least[columns]) / reach[columns] * LEVELS
+        return np.rint(found).astype(np.float32)
+
+    if not sp.issparse(X):
+        parts = range(0, X.shape[0], COLUMN_TILE)
+        return np.concatenate([row_hashes(places(X[s : s + COLUMN_TILE])) for s in parts])
+    # Hashes are sums over columns: that of zeros, and what other values change.
+    shape, zero = (X.indices, X.indptr), places(np.zeros(X.shape[1]))
+    there = sp.csr_matrix((places(X.data, X.indices), *shape), shape=X.shape)
+    without = sp.csr_matrix((zero[X.indices], *shape), shape=X.shape)
+    return row_hashes(zero[None])[0] + row_hashes(there) - row_hashes(without)
 
 
 def hash_multipliers(n_features: int) -> Array:

@@ -42,9 +42,10 @@ def merge_duplicates(
     """Merge equal rows that carry the same label; drop rows of weight 0.
 
     The result is ordered by content (a hash), so that permuting the rows of the input permutes
-    nothing else. ``keep_order=True`` orders by first occurrence instead, for Gram matrices,
-    whose columns move with their rows. ``merge=False`` leaves copies as they are, and makes w of
-    them where the weight is w, rounded to a whole number.
+    nothing else, and neither does a change of the units of a column. ``keep_order=True`` orders by
+    first occurrence instead, for Gram matrices, whose columns move with their rows.
+    ``merge=False`` leaves copies as they are, and makes w of them where the weight is w, rounded
+    to a whole number.
     """
     kept = np.flatnonzero(weight > 0)
     keys = inputs.hashes()[kept]
@@ -63,8 +64,8 @@ def merge_duplicates(
         first = np.repeat(order, copies[order])
         total = (weight[kept] / copies)[first]
         inverse[first[::-1]] = np.arange(len(first))[::-1]  # the first copy of each row
-    if keep_order:
-        order = np.argsort(first, kind="stable")
+    if len(first):
+        order = np.argsort(first if keep_order else inputs.order_keys(kept[first]), kind="stable")
         first, total, inverse = first[order], total[order], np.argsort(order)[inverse]
     row = kept[first]
     digest = hashlib.blake2b(keys[first].tobytes(), digest_size=16)
