@@ -83,7 +83,8 @@ GOOD_VALUES = [
     {"inference": "perceptron"}, {"cache_size": 0.001}, {"max_time": 60}, {"verbose": True},
     {"gamma": "evidence"}, {"bias": "evidence"}, {"softness": "evidence"},
     {"label_noise": "evidence"}, {"gamma": "held-out"}, {"softness": "held-out"}, {"bias": "auto"},
-    {"gamma": "scale"}, {"gamma": "ard"}, {"gamma": [0.5, 0]}, {"inference": "ep"}, {"inference": "ep", "decision": "calibrated"},
+    {"gamma": "scale"}, {"gamma": "ard"}, {"gamma": [0.5, 0]}, {"inference": "ep"},
+    {"inference": "ep", "decision": "calibrated"},
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayespoint._support.checks import shown_places
 from bayespoint._support.types import Array
 from bayespoint.estimators.parameters import check_weights, log_class_weights
-from bayespoint.space.inputs import Inputs, check_gram, warn_about_scales
+from bayespoint.space.inputs import Inputs, check_gram
 from bayespoint.space.merging import DistinctRows, contradictions, encoded, merge_duplicates
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
@@ -108,6 +108,4 @@ def training_data(
     totals = np.bincount(distinct.label, weights=distinct.weight)
     log_weight = log_class_weights(class_weight, classes, totals)
     n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)
-    if not precomputed:
-        warn_about_scales(inputs)
     return TrainingData(inputs, distinct, classes, totals / totals.sum(), log_weight, n_samples)

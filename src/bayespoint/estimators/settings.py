@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import is_number
@@ -50,6 +51,7 @@ from bayespoint.estimators.trials import (
 from bayespoint.estimators.widths import Widths, WidthSearch, why_not
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.methods import METHODS
+from bayespoint.space.inputs import warn_about_scales
 from bayespoint.space.kernels import Kernel, scale_gamma
 from bayespoint.space.merging import contested
 
@@ -282,6 +284,8 @@ def settle(
     widths = _widths(search, _first_settings(parameters, data, settings, scale), scale)
     if widths.relative is not None:
         scale = widths.gamma
+    elif not parameters.precomputed:
+        warn_about_scales(data.inputs)
     search = replace(search, parameters=replace(parameters, relative=widths.relative))
     if rival is not None:
         rival = _first_settings(parameters, data, rival, scale)
@@ -457,8 +461,12 @@ def _search(
     search: Callable, names: list[str], parameters: Parameters, data: TrainingData,
     settings: Settings, chosen: Array, scale: float, late: Callable[[], bool],
 ) -> Chosen:  # fmt: skip
+    kernel = parameters.kernel_with(1.0, settings.bias)
+    X = data.inputs.array(chosen)
+    if kernel.column_scale is not None:  # one width then is the common one
+        X = X.multiply(kernel.column_scale).tocsr() if sp.issparse(X) else X * kernel.column_scale
     return search(
-        parameters.kernel_with(settings.gamma, settings.bias), data.inputs.array(chosen),
+        kernel.with_settings(settings.gamma, settings.bias), X,
         data.distinct.label[chosen], data.distinct.weight[chosen], as_candidate(settings), names,
         scale=scale, stop=late,
     )  # fmt: skip

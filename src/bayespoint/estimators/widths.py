@@ -187,7 +187,7 @@ class WidthSearch:
             bases["standard"] = relative
         found: dict[str, Settings] = {}
         for name, base in bases.items():
-            gamma = scale if base is None else 1 / max(n_moving, 1)
+            gamma = 1 / (np.sum(spread**self._power) if base is None else n_moving)
             found[name] = self._climbed(base, replace(begin, gamma=gamma), FIRST_STEPS)
         values = {name: self._log_proba(bases[name], found[name]) for name in bases}
         name = self._better(values, list(bases))

@@ -183,6 +183,7 @@ def learn_widths(
         Whether time is up.
     """
     n_groups = int(group.max()) + 1
+    there = np.bincount(group, weights=begin > 0, minlength=n_groups) > 0
     log = np.zeros(n_groups)
     slope, square = np.zeros(n_groups), np.zeros(n_groups)
 
@@ -196,7 +197,7 @@ def learn_widths(
         sweeps = FIRST_SWEEPS if step == 1 else 1
         found = threads.each(lambda c: swept(c, widths, sweeps), cells)  # noqa: B023
         total = np.bincount(group, weights=np.sum(found, axis=0), minlength=n_groups)
-        total -= (log - log.mean()) / deviation**2
+        total -= np.where(there, log - log[there].mean(), 0.0) / deviation**2
         slope += (1 - MEMORY) * (total - slope)
         square += (1 - SQUARED_MEMORY) * (total**2 - square)
         mean, spread = slope / (1 - MEMORY**step), square / (1 - SQUARED_MEMORY**step)

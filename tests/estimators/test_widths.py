@@ -1,0 +1,154 @@
+"""A width for each feature: when it is taken, in which units, and what it is worth."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.refusals import assert_refused
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from bayespoint import BayesPointClassifier, OnionClassifier
+from bayespoint.estimators import widths
+from bayespoint.io import model_file
+
+
+def table(n, seed=0, n_idle=8, scale=None):
+    """Rows whose first two columns decide, and what they decide; all others are noise."""
+    X = np.random.default_rng(seed).standard_normal((n, 2 + n_idle))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    return (X if scale is None else X * scale), y
+
+
+NEW, LABELS = table(500, seed=1)
+
+
+def fitted(X, y, **settings):
+    return BayesPointClassifier(**{"random_state": 0, **settings}).fit(X, y)
+
+
+def test_the_default_takes_widths_where_few_features_matter():
+    clf = fitted(*table(150))
+    assert clf.gamma_choice_["chosen"] == "full widths"
+    assert min(clf.gamma_[:2]) > 10 * max(clf.gamma_[2:])
+    one = fitted(*table(150), gamma="scale")
+    assert clf.score(NEW, LABELS) > one.score(NEW, LABELS) + 0.1
+    figures = clf.gamma_choice_
+    assert figures["rows"] == 150
+    assert figures["gain"]["full widths"][0] > 1.5 * figures["gain"]["full widths"][1] > 0
+    assert figures["log_proba"]["full widths"] > figures["log_proba"]["one width"]
+
+
+def test_the_default_keeps_one_width_where_all_features_matter_alike():
+    X = np.random.default_rng(0).standard_normal((150, 5))
+    clf = fitted(X, np.sum(X**2, axis=1) > 4.35)
+    assert clf.gamma_choice_["chosen"] == "one width"
+    assert isinstance(clf.gamma_, float)
+
+
+@pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep", "gibbs"])
+def test_every_method_takes_widths(inference):
+    X, y = table(100, n_idle=4)
+    clf = fitted(X, y, inference=inference, gamma="ard", n_draws=20)
+    assert clf.gamma_.shape == (6,)
+    assert min(clf.gamma_[:2]) > 5 * max(clf.gamma_[2:])
+    assert clf.score(NEW[:, :6], LABELS) > 0.8
+    again = fitted(X, y, inference=inference, gamma=clf.gamma_, bias=clf.bias_,
+                   softness=clf.softness_, n_draws=20)  # fmt: skip
+    assert_allclose(again.predict_proba(NEW[:, :6]), clf.predict_proba(NEW[:, :6]), atol=1e-6)
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
+    """Widths are learnt and compared on several cells, made anew in each round."""
+    for name, size in (("LEARNT_SIZE", 100), ("WHOLE_SIZE", 100), ("COMPARED_SIZE", 100)):
+        monkeypatch.setattr(widths, name, size)
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_many_rows_by_cells():
+    X, y = table(700)
+    clf = fitted(X, y, cell_size=150, inference="ep", n_jobs=2)
+    assert clf.settings_.cells.cell_size == 150
+    assert min(clf.gamma_[:2]) > 10 * max(clf.gamma_[2:])
+    assert clf.score(NEW, LABELS) > 0.9
+    one = clone(clf).set_params(n_jobs=1).fit(X, y)
+    assert_array_equal(one.gamma_, clf.gamma_)
+
+
+# ------------------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("gamma", ["ard", "held-out"])
+@pytest.mark.parametrize("size", [120, 500])
+@pytest.mark.usefixtures("small_cells")
+def test_units_of_columns_do_not_matter(gamma, size):
+    """But for rounding, which is that of single precision."""
+    scale = np.array([1.0, 1e6, 1e-3, 1.0, 40.0, 1.0])
+    X, y = table(size, n_idle=4, scale=np.array([1, 1, 1, 1, 1, 1e3]))
+    settings = {"gamma": gamma, "inference": "ep", "cell_size": 200}
+    new = NEW[:, :6] * np.array([1, 1, 1, 1, 1, 1e3])
+    one = fitted(X, y, **settings)
+    other = fitted(X * scale + 7.0, y, **settings)
+    assert_allclose(other.gamma_ * scale**2, one.gamma_, rtol=1e-3)
+    assert_allclose(other.predict_proba(new * scale + 7), one.predict_proba(new), atol=1e-3)
+
+
+def test_given_units_stay():
+    X, y = table(80, n_idle=2)
+    scale = np.array([1.0, 1.0, 20.0, 1.0])
+    for settings in ({"gamma": 0.5}, {"gamma": "scale"}, {"kernel": "linear"}):
+        one, other = (fitted(Z, y, softness=0.1, **settings) for Z in (X, X * scale))
+        away = one.predict_proba(NEW[:, :4]) - other.predict_proba(NEW[:, :4] * scale)
+        assert np.max(np.abs(away)) > 1e-3
+
+
+def test_constant_columns_take_no_part():
+    X, y = table(100, n_idle=2)
+    constant = np.hstack([X, np.full((100, 1), 3.0)])
+    for gamma in ("ard", "held-out"):
+        one, other = (fitted(Z, y, gamma=gamma) for Z in (X, constant))
+        assert_allclose(np.broadcast_to(other.gamma_, 5)[:4], one.gamma_, rtol=1e-5)
+    assert other.gamma_[-1] == 0
+    far = np.hstack([NEW[:, :4], np.full((500, 1), 1e3)])  # which was never seen to matter
+    assert_allclose(other.predict_proba(far), one.predict_proba(NEW[:, :4]), atol=1e-5)
+
+
+def test_widths_follow_rows_and_columns():
+    X, y = table(120, n_idle=4)
+    clf = fitted(X, y, gamma="ard")
+    order = np.random.default_rng(0).permutation(120)
+    assert_allclose(fitted(X[order], y[order], gamma="ard").gamma_, clf.gamma_, rtol=1e-9)
+    sparse = fitted(sp.csr_matrix(X), y, gamma="ard")
+    assert_allclose(sparse.gamma_, clf.gamma_, rtol=1e-4)
+    turned = fitted(X[:, ::-1], y, gamma="ard").gamma_[::-1]  # other folds, so only nearly
+    assert_allclose(np.log(turned[:2]), np.log(clf.gamma_[:2]), atol=0.7)
+
+
+# --------------------------------------------------------------------- files and refusals
+
+
+def test_files_and_the_onion(tmp_path):
+    X, y = table(80, n_idle=2)
+    for clf in (fitted(X, y, gamma="ard"), fitted(X, y, gamma=[1.0, 1.0, 0.0, 0.1])):
+        model_file.save(tmp_path / "m.bpm", clf)
+        loaded = model_file.load(tmp_path / "m.bpm").classifier
+        assert_array_equal(loaded.gamma_, clf.gamma_)
+        assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+        assert loaded.settings_.gamma_choice == clf.settings_.gamma_choice
+    onion = OnionClassifier(gamma="ard", softness=1.0, depth=1, n_draws=50, random_state=0)
+    assert onion.fit(X, y).gamma_.shape == (4,)
+
+
+def test_what_cannot_have_widths_says_why():
+    X, y = table(60, n_idle=0)
+    wide = sp.random(60, 1_001, density=0.02, format="csr", random_state=0)
+    cases = [
+        ({"gamma": "ard", "kernel": "precomputed", "X": X @ X.T}, "'ard'.*kernel='precomputed'"),
+        ({"gamma": "ard", "kernel": "poly"}, r"gamma='ard'.*kernel='poly'"),
+        ({"gamma": "ard", "X": wide}, r"gamma='ard'.*1001 columns"),
+        ({"gamma": [1.0, 1.0, 1.0]}, r"gamma must hold one width for each of the 2 features"),
+        ({"gamma": [1.0, 2.0], "kernel": "poly"}, r"gamma.*kernel='rbf' or 'laplacian'"),
+    ]
+    assert_refused(fitted, cases, X=X, y=y)
+    with pytest.raises(AttributeError, match="gamma_choice_ is there after"):
+        _ = fitted(X, y, gamma=1.0).gamma_choice_
