@@ -208,7 +208,7 @@ class WidthSearch:
         if best == name:
             return self._result(bases[name], found[name], values, name)
         final = candidates[best][0]
-        if len(self._folds) > 1:  # learnt from all rows
+        if len(self._folds) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
             final = self._learnt(base, found[name], None)
             final = np.sqrt(base * final) if best == "shrunk" else final
         return self._result(final, found[best], values, best)
