@@ -49,9 +49,11 @@ def assert_same(one, other, where=""):
         for left, right in zip(one, other, strict=True):
             assert_same(left, right, f"{where}[]")
     elif hasattr(one, "get_params") or is_dataclass(one):
-        assert vars(one).keys() == vars(other).keys(), where
-        for key, value in vars(one).items():
-            assert_same(value, vars(other)[key], f"{where}.{key}")
+        # What was given to fit stays with the model in memory.
+        left, right = ({k: v for k, v in vars(x).items() if k != "_given"} for x in (one, other))
+        assert left.keys() == right.keys(), where
+        for key, value in left.items():
+            assert_same(value, right[key], f"{where}.{key}")
     elif isinstance(one, np.random.RandomState):
         assert_same(one.get_state(), other.get_state(), where)
     else:

@@ -22,7 +22,7 @@ from bayespoint.estimators.trials import CellSearch
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import WidthCell, learn_widths
+from bayespoint.inference.ep.widths import WidthCell, best_widths, evidence_of, learn_widths
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.kernels import Kernel
 
@@ -39,9 +39,13 @@ COMPARABLE, MOST_NARROW = 0.1, 0.25
 
 # Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
 # and work (operations) of a step.
-LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 800, 16, 3
+LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 1_000, 16, 3
 LEARNING_WORK = 6e9
 ROUNDS = 2
+LAST_STEPS = 30  # from all rows, where these are few
+
+# The second start is so many times wider: features that act both ways are lost from the first.
+WIDER = 3.0
 LEARNT_CLASSES = 3
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
@@ -209,7 +213,7 @@ class WidthSearch:
             return self._result(bases[name], found[name], values, name)
         final = candidates[best][0]
         if len(self._folds) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
-            final = self._learnt(base, found[name], None)
+            final = self._learnt_from_all(learnt, found[name])
             final = np.sqrt(base * final) if best == "shrunk" else final
         return self._result(final, found[best], values, best)
 
@@ -294,13 +298,12 @@ class WidthSearch:
         """Solve all folds: where there are several, each in a thread."""
         return self._search.threads.each(solve, self._folds)
 
-    def _learnt(self, base: Array, settings: Any, fold: int | None) -> Array:
+    def _learnt(self, base: Array, settings: Any, fold: int) -> Array:
         """Widths in units of the common one, from rows that are not of a fold."""
         threads = Threads(1) if len(self._folds) > 1 else self._search.threads
         gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
-        if fold is not None:
-            allowed[self._sample[self._fold == fold]] = False
+        allowed[self._sample[self._fold == fold]] = False
         widths, whole = begin, np.sum(allowed) <= WHOLE_SIZE
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         unit = self._units() ** self._power
@@ -308,12 +311,28 @@ class WidthSearch:
             if self._search.late():
                 break
             cells = self._cells(widths, kernel, settings, np.flatnonzero(allowed), number, whole)
-            found = learn_widths(
-                cells, widths * unit, kernel, threads=threads, group=self._group,
-                stop=self._search.late,
-            )  # fmt: skip
+            begins = [widths * unit] if number else [widths * unit, widths * unit / WIDER]
+            found = best_widths(
+                cells, begins, kernel, threads=threads, group=self._group, stop=self._search.late
+            )
             widths = found / unit
         return widths / gamma
+
+    def _learnt_from_all(self, learnt: list[Array], settings: Any) -> Array:
+        """Go on from what a fold has learnt: the one with the largest evidence of all rows."""
+        rows = np.arange(len(self._data.distinct.label))
+        kernel = self._search.parameters.kernel_with(1.0, settings.bias)
+        threads, gamma = self._search.threads, settings.gamma
+        unit = self._units() ** self._power
+        whole = len(rows) <= WHOLE_SIZE
+        begins = [gamma * widths for widths in learnt]
+        cells = self._cells(begins[0], kernel, settings, rows, 0, whole)
+        best = max(begins, key=lambda w: evidence_of(cells, w * unit, kernel, threads))
+        found = learn_widths(
+            cells, best * unit, kernel, threads=threads, group=self._group, steps=LAST_STEPS,
+            stop=self._search.late,
+        )  # fmt: skip
+        return found / unit / gamma
 
     def _cells(
         self, widths: Array, kernel: Kernel, settings: Any, rows: Array, number: int, whole: bool

@@ -11,7 +11,7 @@ it for each column. Sites follow by a sweep a step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from bayespoint._support import lapack
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
-from bayespoint.inference.ep.cells.cell import MOST_KNOWN
+from bayespoint.inference.ep.cells.cell import MOST_KNOWN, propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
 
@@ -82,6 +82,19 @@ class WidthCell:
             N *= values
             total += share * distance_sums(kernel.name, self.X, widths, N)
         return -0.5 * total
+
+    def log_evidence(self, widths: Array, kernel: Any) -> float:
+        """Sum over machines, with the sites as they are after some more sweeps."""
+        share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
+        K = (kernel_values(kernel.name, self.X, widths).astype(np.float64) + kernel.bias) * share
+        found = [
+            propagate_cell(
+                K, np.zeros(len(K)), likelihood, sites, tol=1e-2, max_sweeps=FIRST_SWEEPS,
+                dtype=self.X.dtype,
+            ).log_evidence
+            for likelihood, sites in zip(self.likelihoods, self.sites, strict=True)
+        ]  # fmt: skip
+        return float(np.sum(found))
 
     def _sweep(
         self, machine: int, likelihood: Likelihood, K: Array, sweeps: int, damping: float
@@ -160,6 +173,27 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
     return 2 * (squares - products).astype(np.float64)
 
 
+def best_widths(
+    cells: Sequence[WidthCell], begins: Sequence[Array], kernel: Any, *, threads: Threads,
+    **options: Any,
+) -> Array:  # fmt: skip
+    """Learn widths from several starts, and return those with the largest evidence.
+
+    Parameters as for `learn_widths`.
+    """
+    found = []
+    for begin in begins:
+        fresh = [replace(cell, sites=[None] * len(cell.sites)) for cell in cells]
+        widths = learn_widths(fresh, begin, kernel, threads=threads, **options)
+        found.append((evidence_of(fresh, widths, kernel, threads), widths))
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def evidence_of(cells: Sequence[WidthCell], widths: Array, kernel: Any, threads: Threads) -> float:
+    """Log evidence of all cells."""
+    return sum(threads.each(lambda cell: cell.log_evidence(widths, kernel), cells))
+
+
 def learn_widths(
     cells: Sequence[WidthCell], begin: Array, kernel: Any, *, threads: Threads,
     group: Array, steps: int = STEPS, deviation: float = DEVIATION,
@@ -196,7 +230,7 @@ def learn_widths(
         widths = begin * np.exp(log)[group]
         sweeps = FIRST_SWEEPS if step == 1 else 1
         found = threads.each(lambda c: swept(c, widths, sweeps), cells)  # noqa: B023
-        total = np.bincount(group, weights=np.sum(found, axis=0), minlength=n_groups)
+        total: Any = np.bincount(group, weights=np.sum(found, axis=0), minlength=n_groups)
         total -= np.where(there, log - log[there].mean(), 0.0) / deviation**2
         slope += (1 - MEMORY) * (total - slope)
         square += (1 - SQUARED_MEMORY) * (total**2 - square)

@@ -60,7 +60,7 @@ def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
 
 def _parts(classifier: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters, and all other attributes."""
-    state = dict(vars(classifier))
+    state = {name: value for name, value in vars(classifier).items() if name != "_given"}
     return {name: state.pop(name) for name in signature(type(classifier)).parameters}, state
 
 

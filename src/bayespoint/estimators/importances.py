@@ -1,0 +1,134 @@
+"""Which features matter: what labels left out lose without each."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+
+from bayespoint._support.threads import Threads, open_threads
+from bayespoint._support.types import Array
+from bayespoint.estimators.cells import CELL_SIZE, some_cells
+from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.trials import mean_noise, problem_of
+from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
+from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
+from bayespoint.inference.ep.cells.tree import NO_TREE
+from bayespoint.space.host import Host
+from bayespoint.space.inputs import Inputs
+from bayespoint.space.links import VOTES_USUAL, fit_steepness, probabilities, vote_outputs
+from bayespoint.space.merging import contested
+
+if TYPE_CHECKING:
+    from bayespoint.estimators.settings import Settings
+
+# Softness is no less than this: without any, one row says all.
+LEAST_SOFTNESS = 1e-3
+
+# Changes of sites that are small enough, as differences count.
+TOLERANCE = 1e-3
+
+
+class Importances(NamedTuple):
+    """Mean loss of log-probability without each feature, and its standard error."""
+
+    mean: Array
+    error: Array
+
+
+def data_again(
+    estimator: Any, parameters: Parameters, fingerprint: str, X: Any, y: Any, sample_weight: Any
+) -> TrainingData:
+    """Return the data of a fit, once more; refuse others, by their fingerprint."""
+    if parameters.precomputed:
+        raise AttributeError("feature_importances_ needs features: kernel='precomputed' has none.")
+    inputs, y = Host().training_inputs(estimator, X, y, precomputed=False)
+    data = training_data(
+        inputs, y, sample_weight, class_weight=parameters.class_weight, precomputed=False
+    )
+    if data.distinct.fingerprint != fingerprint:
+        raise AttributeError(
+            "feature_importances_ is computed from the data given to fit, which have changed since "
+            "then: fit again."
+        )
+    return data
+
+
+def importances_of(
+    parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int
+) -> Importances:
+    """Compare the log-probability of each label given all others, with and without each feature.
+
+    By expectation propagation, whatever the method of the fit, with its settings: on all rows up
+    to a thousand, on some whole cells where there are more. A feature is left out by giving all
+    rows its mean.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    data : TrainingData
+    settings : Settings
+        As they were chosen.
+    entropy : int
+    """
+    settings = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
+    work = _LeaveOneOut(parameters, data, settings, entropy)
+    whole, start = work.log_proba(work.X, None, Threads(1))
+
+    def lost(column: int) -> tuple[float, float]:
+        X = work.X.copy()
+        X[:, column] = X[:, column].mean()
+        found, _ = work.log_proba(X, start, Threads(1))
+        loss, weight = whole - found, work.weight
+        mean = np.average(loss, weights=weight)
+        # Rows are not independent: a probability of all labels e times as high is chance.
+        error = np.hypot(np.linalg.norm(weight * (loss - mean)), 1.0) / np.sum(weight)
+        return mean, error
+
+    with open_threads(effective_n_jobs(parameters.n_jobs)) as threads:
+        found = np.array(threads.each(lost, range(work.X.shape[1])))
+    return Importances(found[:, 0], found[:, 1])
+
+
+class _LeaveOneOut:
+    """Log-probabilities of labels given all others, as columns change."""
+
+    def __init__(
+        self, parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int
+    ) -> None:
+        self._parameters, self._data, self._settings = parameters, data, settings
+        kernel = parameters.kernel_with(settings.gamma, settings.bias)
+        size = len(data.distinct.label)
+        cells = CellSettings(size if size <= CELL_SIZE else CELL_SIZE, 0, 1)
+        chosen = some_cells(cells, data, kernel.column_scale, entropy)
+        parts = zip(
+            np.split(chosen.trained, chosen.begin[1:-1]),
+            np.split(chosen.asked, chosen.asked_begin[1:-1]),
+            strict=True,
+        )
+        cells_ = [np.concatenate(part) for part in parts]
+        self._rows, self._begin = np.concatenate(cells_), np.cumsum([0, *map(len, cells_)])
+        X: Any = data.inputs.matrix()[self._rows].astype(np.float64)
+        self.X: Array = X.toarray() if sp.issparse(X) else X
+        self.weight = data.distinct.weight[self._rows]
+        self._alone, self._own = ~contested(data.distinct), data.own_copies
+
+    def log_proba(self, X: Array, start: Any, threads: Threads) -> tuple[Array, Any]:
+        """Log-probability of each label, and the sites."""
+        settings, distinct, rows = self._settings, self._data.distinct, self._rows
+        inputs = Inputs(X)
+        kernel = inputs.fit_layout(self._parameters.kernel_with(settings.gamma, settings.bias))
+        problem = problem_of(
+            kernel, inputs, distinct, settings, self._data.classes.tolist(), cache_bytes=0,
+            threads=threads, chosen=rows,
+        )  # fmt: skip
+        part = cell_problem(problem, kernel, inputs, self._alone[rows], self._own[rows])
+        how = Sweeping(tol=TOLERANCE, threads=threads)
+        fit: Any = fit_cells(part, NO_TREE, np.arange(len(rows)), self._begin, None, how, start)
+        outputs, label = vote_outputs(fit.scores[0]), distinct.label[rows]
+        noise = mean_noise(settings, self._data)
+        steepness, _ = fit_steepness(outputs, label, self.weight, noise=noise, usual=VOTES_USUAL)
+        right = probabilities(steepness * outputs)[np.arange(len(label)), label]
+        return np.log(np.maximum(right, np.finfo(float).tiny)), (fit.tau, fit.nu)
