@@ -61,8 +61,15 @@ class BayesPointClassifier(KernelClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"} or callable, default="rbf"
         A callable ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it
         is called from several threads.
-    gamma : float or {"held-out", "evidence", "scale"}, default="held-out"
-        Kernel width. "held-out": chosen from the training data by labels left out; with EP (and for
+    gamma : float, array-like of shape (n_features,) or {"held-out", "ard", "evidence", "scale"}, \
+            default="held-out"
+        Kernel width, or one for each feature ("rbf" and "laplacian"; 0 leaves a feature out).
+        "ard": one for each feature, by the evidence of EP on all rows up to 1,000 or on whole
+        cells of more. "held-out": one width, or one for each feature, or half the way between, if
+        that is better by more than 1.5 standard errors on rows that had no part in learning it
+        (`gamma_choice_`); units of columns then do not matter, unless all but a quarter of the
+        columns have a range of a tenth of the largest at least: there one width in the units given
+        is tried, too. Widths of features are for at most 1,000 columns. The common width is chosen from the training data by labels left out; with EP (and for
         billiard and Gibbs sampler) by the probability of each label given all others (equal rows
         are left out together, unless they have both labels), on at most 500 points, drawn in
         proportion to the classes, two a class at least, with a second look on at most 2,000; for
