@@ -91,13 +91,16 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
         data.distinct.label,
         data.distinct.weight,
     )
-    told = np.any(z != 0, axis=0)  # cells that time did not allow for say nothing
-    if np.any(told) and not np.all(told):
-        z, label, weight = z[:, told], label[told], weight[told]
-    if len(label) > MOST_FITTED:
-        chosen = link_points(label, 0, MOST_FITTED)
-        z, label, weight = z[:, chosen], label[chosen], weight[chosen]
-    return fit_links(vote_outputs(z), label, weight, noise=noise, usual=VOTES_USUAL)
+    # Cells that time did not allow for say nothing, and rows far from all others nothing either.
+    told = np.flatnonzero(np.any(z != 0, axis=0))
+    told = told if len(told) else np.arange(len(label))
+    if len(told) > MOST_FITTED:
+        told = told[link_points(label[told], 0, MOST_FITTED)]
+    outputs = vote_outputs(z[:, told])
+    links = fit_links(outputs, label[told], weight[told], noise=noise, usual=VOTES_USUAL)
+    fold = np.full(len(label), -1)
+    fold[told] = links.fold
+    return links._replace(fold=fold)
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:

@@ -44,8 +44,9 @@ LEARNING_WORK = 6e9
 ROUNDS = 2
 LAST_STEPS = 30  # from all rows, where these are few
 
-# The second start is so many times wider: features that act both ways are lost from the first.
-WIDER = 3.0
+# The second start is so many times wider, where there are more than few columns: features that act
+# both ways are lost from the first.
+WIDER, FEW_COLUMNS = 3.0, 3
 LEARNT_CLASSES = 3
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
@@ -311,7 +312,9 @@ class WidthSearch:
             if self._search.late():
                 break
             cells = self._cells(widths, kernel, settings, np.flatnonzero(allowed), number, whole)
-            begins = [widths * unit] if number else [widths * unit, widths * unit / WIDER]
+            begins = [widths * unit]
+            if not number and np.sum(base > 0) > FEW_COLUMNS:
+                begins.append(begins[0] / WIDER)
             found = best_widths(
                 cells, begins, kernel, threads=threads, group=self._group, stop=self._search.late
             )
