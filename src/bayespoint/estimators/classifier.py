@@ -69,15 +69,16 @@ class BayesPointClassifier(KernelClassifier):
         better by more than 1.5 standard errors on rows that had no part in learning it
         (`gamma_choice_`); units of columns then do not matter, unless all but a quarter of the
         columns have a range of a tenth of the largest at least: there one width in the units given
-        is tried, too. Widths of features are for at most 1,000 columns. The common width is chosen
-        from the training data by labels left out; with EP (and for billiard and Gibbs sampler) by
-        the probability of each label given all others (equal rows are left out together, unless
-        they have both labels), on at most 500 points, drawn in proportion to the classes, two a
-        class at least, with a second look on at most 2,000; for perceptrons by the log-loss out of
-        five folds, on at most 2,000, with a second look at narrower widths on at most 10,000; with
-        EP by cells on some whole cells of the final size, one row of five left out. "evidence": by
-        the probability of all labels (of EP, on at most 500 points). "scale": ``1 / (n_features *
-        X.var())``, as in `sklearn.svm.SVC`. Without effect where the kernel has no width.
+        is tried, too. Widths of features are for at most 1,000 columns, and unless asked for with
+        "ard" for 50 rows at least. The common width is chosen from the training data by labels left
+        out; with EP (and for billiard and Gibbs sampler) by the probability of each label given all
+        others (equal rows are left out together, unless they have both labels), on at most 500
+        points, drawn in proportion to the classes, two a class at least, with a second look on at
+        most 2,000; for perceptrons by the log-loss out of five folds, on at most 2,000, with a
+        second look at narrower widths on at most 10,000; with EP by cells on some whole cells of
+        the final size, one row of five left out. "evidence": by the probability of all labels (of
+        EP, on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in
+        `sklearn.svm.SVC`. Without effect where the kernel has no width.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0

@@ -58,6 +58,9 @@ LEAST_ASKED = 500
 FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
 NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
 
+# Rows that are too few to tell features apart by themselves.
+LEAST_ROWS = 50
+
 # Standard errors by which others must be better than one width.
 CHANCE = 1.5
 
@@ -196,7 +199,8 @@ class WidthSearch:
             found[name] = self._climbed(base, replace(begin, gamma=gamma), FIRST_STEPS)
         values = {name: self._log_proba(bases[name], found[name]) for name in bases}
         name = self._better(values, list(bases))
-        if (n_moving < 2 and only is None) or self._search.late():
+        few = n_moving < 2 or len(self._sample) < LEAST_ROWS
+        if (few and only is None) or self._search.late():
             return self._result(bases[name], found[name], values, name)
         base_relative = bases[name]
         base = np.ones(len(relative)) if base_relative is None else base_relative
