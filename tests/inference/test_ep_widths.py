@@ -64,7 +64,8 @@ def learnt(X, y, group=None, **options):
     cells = [WidthCell(part, [labels(t)], [None]) for part, t in zip(X, y, strict=True)]
     begin = np.full(X[0].shape[1], 0.25)
     kernel = Kernel("rbf", bias=1.0)
-    return learn_widths(cells, begin, kernel, threads=Threads(1), group=group, **options)
+    options = {"origin": begin, "threads": Threads(1), "group": group, **options}
+    return learn_widths(cells, begin, kernel, **options)
 
 
 def two_cells(n=120, p=6):
@@ -103,7 +104,7 @@ def test_a_column_without_width_stays_out():
     cells = [WidthCell(part, [labels(t)], [None]) for part, t in zip(X, y, strict=True)]
     begin = np.array([0.25, 0.25, 0.25, 0.25, 0.25, 0.0])
     found = learn_widths(
-        cells, begin, Kernel("rbf"), threads=Threads(1), group=np.arange(6), steps=5
+        cells, begin, Kernel("rbf"), origin=begin, threads=Threads(1), group=np.arange(6), steps=5
     )
     assert found[-1] == 0
     assert np.all(found[:-1] > 0)

@@ -33,14 +33,28 @@ def invert(L: Array) -> None:
     call(b"L", b"N", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))
 
 
-def inverse_of(L: Array) -> Array:
-    """Replace a Cholesky factor by the inverse of what it is the factor of, and return it."""
+def inverse_of(L: Array) -> None:
+    """Replace a Cholesky factor by the lower triangle of the inverse of what it is the factor of.
+
+    What is above the diagonal stays.
+    """
     info, n = ctypes.c_int(0), len(L)
     call = _call(cython_lapack, "potri", L.dtype)
     call(b"L", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))
-    lower = np.tril(L)
-    lower += np.tril(L, -1).T
-    return lower
+
+
+def symmetric_product(A: Array, values: Array) -> Array:
+    """Return the product of a symmetric matrix, of which the lower triangle is read, and columns.
+
+    ``values``: (n, k), in Fortran order.
+    """
+    one, nothing = np.ones((), dtype=A.dtype), np.zeros((), dtype=A.dtype)
+    (n, k), found = values.shape, np.empty_like(values, order="F")
+    _call(cython_blas, "symm", A.dtype)(
+        b"L", b"L", _int(n), _int(k), _at(one), _at(A), _int(max(n, 1)), _at(values),
+        _int(max(n, 1)), _at(nothing), _at(found), _int(max(n, 1)),
+    )  # fmt: skip
+    return found
 
 
 def solve(L: Array, values: Array, *, transposed: bool = False) -> Array:

@@ -47,8 +47,9 @@ MOST_STEPS = 8
 LEAST_GAIN = 5e-4
 LEAST_SOFTNESS = 1e-4
 
-# Visits of cells around landmarks that are enough to compare.
+# Visits of cells around landmarks, and changes of sites, that are enough to compare.
 TRIED_VISITS = 8
+TRIED_CHANGE = 0.05
 
 # Landmarks are used where they are worth so much in the log-probability of a label left out.
 WORTH = 1e-3
@@ -141,6 +142,8 @@ class CellTrials:
     cache_bytes : float
     division : Division
         Rows that cells are trained with, and rows whose labels are left out.
+    machines : sequence of int, optional
+        Of which classes, where not all of many are compared: each is told from the rest.
 
     Attributes
     ----------
@@ -151,13 +154,16 @@ class CellTrials:
     def __init__(
         self, cells: CellSettings, data: TrainingData, problem_with: Callable, noise: float,
         threads: Threads, late: Callable[[], bool], cache_bytes: float, division: "Division",
+        machines: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._cells, self._data, self._problem_with = cells, data, problem_with
         self._noise, self._threads, self._out_of_time = noise, threads, late
         self._cache_bytes = cache_bytes
         self._alone = ~contested(data.distinct)
         self._trained, self._begin, self.rows, self._asked_begin = division
-        self._found: dict[Any, float] = {}
+        self._machines, self._found = machines, dict[Any, float]()
+        # Sites of the best settings so far, without landmarks: those of others are near.
+        self._start: tuple[float, Any] = (-np.inf, None)
         of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
         self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
 
@@ -236,45 +242,56 @@ class CellTrials:
         key = settings.gamma, settings.softness, settings.bias, n_landmarks
         if key not in self._found:
             self._found[key] = self._value(settings, n_landmarks)
-            solved = (len(self._begin) - 1) * self._data.n_machines
+            n_machines = self._data.n_machines if self._machines is None else len(self._machines)
+            solved = (len(self._begin) - 1) * n_machines
             self._cells_left -= solved * (TRIED_VISITS // 2 if n_landmarks else 1)
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:
-        outputs, label, weight = self._outputs(settings, n_landmarks)
-        total = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)[1]
-        return float(total / weight.sum())
+        z, sites = self._outputs(settings, n_landmarks)
+        weight = self._data.distinct.weight[self.rows]
+        value = float(np.average(self._log_proba(z), weights=weight))
+        if not n_landmarks and value > self._start[0]:
+            self._start = value, sites
+        return value
 
     def log_proba(self, settings: Any) -> Array:
         """Log-probability of each label left out, in the order of ``rows``."""
-        outputs, label, weight = self._outputs(settings, max(settings.cells.n_landmarks, 0))
-        steepness, _ = fit_steepness(outputs, label, weight, noise=self._noise, usual=VOTES_USUAL)
-        proba = probabilities(steepness * outputs)
-        right = proba[np.arange(len(label)), label]
-        others = self._noise * (1 - right) / (proba.shape[1] - 1)
-        return np.log(np.maximum((1 - self._noise) * right + others, np.finfo(float).tiny))
+        return self._log_proba(self._outputs(settings, max(settings.cells.n_landmarks, 0))[0])
 
-    def _outputs(self, settings: Any, n_landmarks: int) -> tuple[Array, Array, Array]:
-        """What a link takes of rows left out, their labels and weights."""
+    def _log_proba(self, z: Array) -> Array:
+        """Log-probabilities, by the steepness that suits them; sums over some of many machines."""
+        label, weight = (
+            values[self.rows] for values in (self._data.distinct.label, self._data.distinct.weight)
+        )
+        if self._machines is None:
+            return log_proba_of(vote_outputs(z), label, weight, self._noise)
+        found = (
+            log_proba_of(vote_outputs(z[k : k + 1]), (label == c).astype(int), weight, self._noise)
+            for k, c in enumerate(self._machines)
+        )
+        return np.sum(list(found), axis=0)
+
+    def _outputs(self, settings: Any, n_landmarks: int) -> tuple[Array, Any]:
+        """Means over standard deviations at rows left out, and the sites."""
         rows, own = self._trained, self._data.own_copies
         kernel, problem = self._problem_with(settings, rows)
         inputs = self._data.inputs.take(rows)
         part = cell_problem(problem, kernel, inputs, self._alone[rows], own[rows])
+        if self._machines is not None:
+            part = part.of_machines(self._machines)
         # Those of the fit.
         landmarks = landmarks_of(kernel, self._data.inputs.matrix(), n_landmarks)
         order = np.arange(len(rows))
         how = Sweeping(
             threads=self._threads, visits=TRIED_VISITS, memory=self._memory(n_landmarks),
-            stop=self._out_of_time,
+            stop=self._out_of_time, tol=TRIED_CHANGE,
         )  # fmt: skip
-        fit: Any = fit_cells(part, NO_TREE, order, self._begin, landmarks, how)
+        start = None if n_landmarks else self._start[1]
+        fit: Any = fit_cells(part, NO_TREE, order, self._begin, landmarks, how, start)
         model = CellModel.of([fit], part.copies, landmarks)
         cellwise = Cellwise(model, kernel, self._data.inputs.matrix()[rows])
-        z = self._asked(cellwise, settings.softness)
-        label, weight = (
-            values[self.rows] for values in (self._data.distinct.label, self._data.distinct.weight)
-        )
-        return vote_outputs(z), label, weight
+        return self._asked(cellwise, settings.softness), (fit.tau, fit.nu)
 
     def _asked(self, cellwise: Cellwise, softness: float) -> Array:
         """Means over standard deviations at the rows left out, by the cells that they lie in."""
@@ -288,6 +305,15 @@ class CellTrials:
             return mean / np.sqrt(variance + ridge)
 
         return np.concatenate(self._threads.each(one, range(len(self._begin) - 1)), axis=1)
+
+
+def log_proba_of(outputs: Array, label: Array, weight: Array, noise: float) -> Array:
+    """Log-probability of each label, by the steepness that suits all of them."""
+    steepness, _ = fit_steepness(outputs, label, weight, noise=noise, usual=VOTES_USUAL)
+    proba = probabilities(steepness * outputs)
+    right = proba[np.arange(len(label)), label]
+    others = noise * (1 - right) / (proba.shape[1] - 1)
+    return np.log(np.maximum((1 - noise) * right + others, np.finfo(float).tiny))
 
 
 class Division(NamedTuple):

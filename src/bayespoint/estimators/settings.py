@@ -290,8 +290,8 @@ def settle(
     if rival is not None:
         rival = _first_settings(parameters, data, rival, scale)
     begin = _first_settings(parameters, data, settings, scale)
-    if widths.relative is not None and settings.cells is not None:
-        begin = replace(begin, softness=widths.softness)
+    if settings.cells is not None:
+        begin = replace(begin, gamma=widths.gamma, softness=widths.softness)
     found = _settle(search, begin, rival, names[0], scale, budget)
     gamma = found.gamma if widths.relative is None else found.gamma * widths.relative
     return replace(found, gamma=gamma, gamma_choice=widths.figures)
@@ -308,7 +308,7 @@ def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
                 f"{len(relative)}."
             )
         return Widths(relative, 1.0, settings.softness, None)
-    one = Widths(None, scale, settings.softness, None)
+    one = Widths(None, float(settings.gamma), settings.softness, None)
     if not by_held_out(given):
         return one
     reason = why_not(search.parameters.kernel, X.shape[1])
@@ -382,7 +382,8 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     of_sample = len(sample) < len(label)
     trials = search.trials(cells, search.division(cells, sample if of_sample else None))
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
-    best = begin = trials.as_they_are(taken(cells, found[0], search.names))
+    both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
+    best = begin = max(both, key=trials.value)
     if -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases)
     by_cells = -trials.value(best)

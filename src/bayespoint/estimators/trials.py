@@ -55,12 +55,14 @@ class CellSearch:
         scale = self.parameters.kernel_with(1.0, 0.0).column_scale
         return some_cells(settings.cells, self.data, scale, self.entropy, sample)
 
-    def trials(self, settings: "Settings", division: Division) -> CellTrials:
-        """Return what compares settings, on some cells."""
+    def trials(
+        self, settings: "Settings", division: Division, machines: Sequence[int] | None = None
+    ) -> CellTrials:
+        """Return what compares settings, on some cells, by all machines or some."""
         assert settings.cells is not None
         return CellTrials(
             settings.cells, self.data, self.problem_with, mean_noise(settings, self.data),
-            self.threads, self.late, self.parameters.cache_bytes, division,
+            self.threads, self.late, self.parameters.cache_bytes, division, machines,
         )  # fmt: skip
 
     def problem_with(self, settings: "Settings", chosen: Array) -> tuple[Kernel, Problem]:

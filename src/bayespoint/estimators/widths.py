@@ -42,7 +42,7 @@ COMPARABLE, MOST_NARROW = 0.1, 0.25
 LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 1_000, 16, 3
 LEARNING_WORK = 6e9
 ROUNDS = 2
-LAST_STEPS = 30  # from all rows, where these are few
+LAST_STEPS = 20  # from all rows, where these are few
 
 # The second start is so many times wider, where there are more than few columns: features that act
 # both ways are lost from the first.
@@ -50,9 +50,10 @@ WIDER, FEW_COLUMNS = 3.0, 3
 LEARNT_CLASSES = 3
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
-# at least: of few rows, by several folds.
+# at least: of few rows, by several folds; of many, by one that is larger.
 COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
 LEAST_ASKED = 500
+MANY_ROWS, LARGE_FOLDS = 2_500, 3
 
 # Steps of the search with one width, and then with others.
 FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
@@ -159,13 +160,15 @@ class WidthSearch:
         self._sample = np.arange(len(label))
         if len(label) > n_cells * COMPARED_SIZE:
             self._sample = np.sort(link_points(label, search.entropy, n_cells * COMPARED_SIZE))
-        self._fold = folds_of(label[self._sample], FOLDS, self._data.distinct.group[self._sample])
+        n_folds = LARGE_FOLDS if len(self._sample) >= MANY_ROWS else FOLDS
+        group = self._data.distinct.group[self._sample]
+        self._fold = folds_of(label[self._sample], n_folds, group)
         one = len(self._sample) <= COMPARED_SIZE * FOLDS / (FOLDS - 1)
         size = len(self._sample) if one else COMPARED_SIZE
         cells = CellSettings(size, 0, 1)
         self._settings = replace(settings, inference="ep", decision="vote", cells=cells)
-        asked_once = len(self._sample) // FOLDS
-        self._folds = range(min(FOLDS, max(1, -(-LEAST_ASKED // max(asked_once, 1)))))
+        asked_once = len(self._sample) // n_folds
+        self._folds = range(min(n_folds, max(1, -(-LEAST_ASKED // max(asked_once, 1)))))
 
     # ------------------------------------------------------------------------- candidates
 
@@ -194,10 +197,11 @@ class WidthSearch:
         if only or "given" not in bases or np.ptp(np.log(spread)) > np.log(1.5):
             bases["standard"] = relative
         found: dict[str, Settings] = {}
+        values: dict[str, Array] = {}
         for name, base in bases.items():
             gamma = 1 / (np.sum(spread**self._power) if base is None else n_moving)
-            found[name] = self._climbed(base, replace(begin, gamma=gamma), FIRST_STEPS)
-        values = {name: self._log_proba(bases[name], found[name]) for name in bases}
+            begin = replace(begin, gamma=gamma)
+            found[name], values[name] = self._climbed(self._same(base), begin, FIRST_STEPS)
         name = self._better(values, list(bases))
         few = n_moving < 2 or len(self._sample) < LEAST_ROWS
         if (few and only is None) or self._search.late():
@@ -211,16 +215,19 @@ class WidthSearch:
         if only is None:
             candidates["shrunk"] = [np.sqrt(base * full) for full in learnt]
         for kind, widths in candidates.items():
-            found[kind] = self._climbed(widths[0], found[name], NEXT_STEPS)
-            values[kind] = self._log_proba(widths, found[kind])
+            found[kind], values[kind] = self._climbed(widths, found[name], NEXT_STEPS)
         best = self._better(values, [name, *candidates]) if only is None else only
         if best == name:
             return self._result(bases[name], found[name], values, name)
         final = candidates[best][0]
         if len(self._folds) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
-            final = self._learnt_from_all(learnt, found[name])
+            final = self._learnt_from_all(base, learnt, found[name])
             final = np.sqrt(base * final) if best == "shrunk" else final
         return self._result(final, found[best], values, best)
+
+    def _same(self, relative: Array | None) -> list[Array | None]:
+        """The same widths for all folds."""
+        return [relative] * len(self._folds)
 
     def _better(self, values: dict[str, Array], names: Sequence[str]) -> str:
         """Return the first name, or that of the best that is better by more than chance."""
@@ -261,12 +268,10 @@ class WidthSearch:
     # ------------------------------------------------------------------------- comparison
 
     def _trials(self, relative: Array | None, fold: int) -> CellTrials:
-        search = self._with(relative)
-        return search.trials(self._settings, self._division(search, fold))
-
-    def _with(self, relative: Array | None) -> CellSearch:
         parameters = replace(self._search.parameters, relative=relative)
-        return replace(self._search, parameters=parameters)
+        search = replace(self._search, parameters=parameters)
+        machines = self._machines() if len(self._data.classes) > LEARNT_CLASSES else None
+        return search.trials(self._settings, self._division(search, fold), machines)
 
     def _division(self, search: CellSearch, fold: int) -> Division:
         """Cells of the sample, in scaled columns; without the rows of a fold."""
@@ -283,19 +288,24 @@ class WidthSearch:
         rows = [(self._sample[m], out[m]) for m in masks if np.any(m & ~out)]
         return divided([r for r, _ in rows], [o for _, o in rows])
 
-    def _climbed(self, relative: Array | None, settings: Any, steps: Any) -> Any:
-        """Settings that suit the labels of the first fold."""
-        return self._trials(relative, 0).climbed(settings, self._search.names, steps)
+    def _climbed(
+        self, widths: Sequence[Array | None], settings: Any, steps: Any
+    ) -> tuple[Any, Array]:
+        """Settings that suit the labels of the first fold; log-probabilities of all folds.
 
-    def _log_proba(self, widths: Any, settings: Any) -> Array:
-        """Log-probabilities of labels left out, fold after fold: in the order of rows."""
-        found = []
-        for fold in self._folds:
-            trials = self._trials(widths[fold] if isinstance(widths, list) else widths, fold)
-            value = np.empty(len(self._data.distinct.label))
-            value[trials.rows] = trials.log_proba(settings)
-            found.append(value[self._sample[self._fold == fold]])
-        return np.concatenate(found)
+        ``widths``: of each fold. Fold after fold, in the order of rows.
+        """
+        trials = self._trials(widths[0], 0)
+        settings = trials.climbed(settings, self._search.names, steps)
+        found = [self._log_proba(trials, settings, 0)]
+        for fold in self._folds[1:]:
+            found.append(self._log_proba(self._trials(widths[fold], fold), settings, fold))
+        return settings, np.concatenate(found)
+
+    def _log_proba(self, trials: CellTrials, settings: Any, fold: int) -> Array:
+        value = np.empty(len(self._data.distinct.label))
+        value[trials.rows] = trials.log_proba(settings)
+        return value[self._sample[self._fold == fold]]
 
     # --------------------------------------------------------------------------- learning
 
@@ -320,12 +330,13 @@ class WidthSearch:
             if not number and np.sum(base > 0) > FEW_COLUMNS:
                 begins.append(begins[0] / WIDER)
             found = best_widths(
-                cells, begins, kernel, threads=threads, group=self._group, stop=self._search.late
-            )
+                cells, begins, kernel, origin=begin * unit, threads=threads, group=self._group,
+                stop=self._search.late,
+            )  # fmt: skip
             widths = found / unit
         return widths / gamma
 
-    def _learnt_from_all(self, learnt: list[Array], settings: Any) -> Array:
+    def _learnt_from_all(self, base: Array, learnt: list[Array], settings: Any) -> Array:
         """Go on from what a fold has learnt: the one with the largest evidence of all rows."""
         rows = np.arange(len(self._data.distinct.label))
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
@@ -336,8 +347,8 @@ class WidthSearch:
         cells = self._cells(begins[0], kernel, settings, rows, 0, whole)
         best = max(begins, key=lambda w: evidence_of(cells, w * unit, kernel, threads))
         found = learn_widths(
-            cells, best * unit, kernel, threads=threads, group=self._group, steps=LAST_STEPS,
-            stop=self._search.late,
+            cells, best * unit, kernel, origin=gamma * base * unit, threads=threads,
+            group=self._group, steps=LAST_STEPS, stop=self._search.late,
         )  # fmt: skip
         return found / unit / gamma
 

@@ -10,7 +10,7 @@ of the RBF kernel is -((z_j^2)' N 1 - z_j' N z_j), z_j = sqrt(g_j) x_j: one matr
 it for each column. Sites follow by a sweep a step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,10 @@ from bayespoint.inference.ep.cells.cell import MOST_KNOWN, propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
 
-# Steps (Adam's, in the logarithms) and their size, sweeps before the first one, and the share of a
-# sweep's change that sites take.
-STEPS, RATE, FIRST_SWEEPS = 60, 0.1, 8
+# Steps (Adam's, in the logarithms), of several starts before one of them goes on, and their sizes,
+# sweeps before the first one, and the share of a sweep's change that sites take.
+STEPS, TRIED_STEPS, FIRST_SWEEPS = 40, 16, 8
+RATE, LAST_RATE = 0.2, 0.05
 DAMPING = 0.7
 MEMORY, SQUARED_MEMORY = 0.9, 0.99  # of slopes
 
@@ -35,7 +36,7 @@ DEVIATION = 3.0
 # Sites that say less than this say nothing.
 LEAST_TAU = 1e-12
 
-# Logarithms may go so far from where they begin.
+# Logarithms may go so far from those of the prior.
 FARTHEST = 12.0
 
 
@@ -74,14 +75,13 @@ class WidthCell:
         # K = (k + c) / (1 + c), or k + c: what changes with widths is a multiple of k.
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
         K = (values + values.dtype.type(kernel.bias)) * values.dtype.type(share)
-        total = np.zeros(len(widths))
+        total = np.zeros_like(K, order="F")  # of all machines, below the diagonal
         for machine, likelihood in enumerate(self.likelihoods):
             coef, inverse = self._sweep(machine, likelihood, K, sweeps, damping)
-            N = np.multiply.outer(coef, coef)
-            N -= inverse
-            N *= values
-            total += share * distance_sums(kernel.name, self.X, widths, N)
-        return -0.5 * total
+            total += np.multiply.outer(coef, coef)
+            total -= inverse
+        total *= values
+        return -0.5 * share * distance_sums(kernel.name, self.X, widths, total)
 
     def log_evidence(self, widths: Array, kernel: Any) -> float:
         """Sum over machines, with the sites as they are after some more sweeps."""
@@ -99,7 +99,10 @@ class WidthCell:
     def _sweep(
         self, machine: int, likelihood: Likelihood, K: Array, sweeps: int, damping: float
     ) -> tuple[Array, Array]:
-        """Change sites; coefficients of the mean, and (K + T^-1)^-1, of those before the last."""
+        """Change sites; coefficients of the mean, and (K + T^-1)^-1, of those before the last.
+
+        Of the latter, the lower triangle.
+        """
         diagonal = K.diagonal().astype(np.float64)
         bounds = (0.0, MOST_KNOWN / diagonal)
         sites = self.sites[machine]
@@ -109,7 +112,8 @@ class WidthCell:
         for sweep in range(sweeps):
             tau, nu = copies * sites.tau, copies * sites.nu
             inverse, beta = _inverse(K, tau)
-            coef = inverse @ (nu / np.maximum(tau, LEAST_TAU)).astype(K.dtype)
+            means = (nu / np.maximum(tau, LEAST_TAU)).astype(K.dtype)
+            coef = lapack.symmetric_product(inverse, means[:, None])[:, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 variance = np.where(tau > 0, (1 - beta) / tau, diagonal)
             variance = np.clip(variance, np.finfo(K.dtype).eps * diagonal, diagonal)
@@ -126,7 +130,10 @@ class WidthCell:
 
 
 def _inverse(K: Array, tau: Array) -> tuple[Array, Array]:
-    """(K + T^-1)^-1 = T^1/2 B^-1 T^1/2, B = I + T^1/2 K T^1/2, and the diagonal of B^-1."""
+    """(K + T^-1)^-1 = T^1/2 B^-1 T^1/2, B = I + T^1/2 K T^1/2, and the diagonal of B^-1.
+
+    Of the first, the lower triangle.
+    """
     for dtype in (K.dtype, np.dtype(np.float64)):
         root = np.sqrt(tau).astype(dtype)
         B = K.astype(dtype) * root
@@ -137,11 +144,11 @@ def _inverse(K: Array, tau: Array) -> tuple[Array, Array]:
             break
     else:
         raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
-    inverse = lapack.inverse_of(lower)
-    beta = inverse.diagonal().astype(np.float64)
-    inverse *= root
-    inverse *= root[:, None]
-    return inverse.astype(K.dtype, copy=False), beta
+    lapack.inverse_of(lower)
+    beta = lower.diagonal().astype(np.float64)
+    lower *= root
+    lower *= root[:, None]
+    return lower.astype(K.dtype, order="F", copy=False), beta
 
 
 def kernel_values(name: str, X: Array, widths: Array) -> Array:
@@ -162,14 +169,19 @@ def kernel_values(name: str, X: Array, widths: Array) -> Array:
 
 
 def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
-    """Sums of N times each column's part of the distances, g_j |x_j - x'_j|^q."""
+    """Sums of N times each column's part of the distances, g_j |x_j - x'_j|^q.
+
+    ``N`` is symmetric, of which the lower triangle is read.
+    """
     if name == "laplacian":
+        lower = np.tril(N, -1)
         columns = (np.abs(x[:, None] - x) for x in X.T)
-        sums = np.array([np.vdot(N, away) for away in columns])
-        return widths * sums
-    Z = X * np.sqrt(widths).astype(X.dtype)
-    squares = (Z**2).T @ N.sum(axis=1)
-    products = np.einsum("ij,ij->j", Z, N @ Z)
+        return 2 * widths * np.array([np.vdot(lower, away) for away in columns])
+    Z = np.asfortranarray(X * np.sqrt(widths).astype(X.dtype))
+    sides = np.column_stack([Z, np.ones(len(Z), dtype=Z.dtype)])
+    found = lapack.symmetric_product(N, np.asfortranarray(sides))
+    squares = (Z**2).T @ found[:, -1]
+    products = np.einsum("ij,ij->j", Z, found[:, :-1])
     return 2 * (squares - products).astype(np.float64)
 
 
@@ -177,16 +189,19 @@ def best_widths(
     cells: Sequence[WidthCell], begins: Sequence[Array], kernel: Any, *, threads: Threads,
     **options: Any,
 ) -> Array:  # fmt: skip
-    """Learn widths from several starts, and return those with the largest evidence.
+    """Learn widths from several starts: that with the largest evidence after some steps goes on.
 
     Parameters as for `learn_widths`.
     """
     found = []
-    for begin in begins:
+    for begin in begins if len(begins) > 1 else ():
         fresh = [replace(cell, sites=[None] * len(cell.sites)) for cell in cells]
-        widths = learn_widths(fresh, begin, kernel, threads=threads, **options)
+        widths = learn_widths(
+            fresh, begin, kernel, threads=threads, steps=TRIED_STEPS, last_rate=RATE, **options
+        )
         found.append((evidence_of(fresh, widths, kernel, threads), widths))
-    return max(found, key=lambda pair: pair[0])[1]
+    best = max(found, key=lambda pair: pair[0])[1] if found else begins[0]
+    return learn_widths(cells, best, kernel, threads=threads, **options)
 
 
 def evidence_of(cells: Sequence[WidthCell], widths: Array, kernel: Any, threads: Threads) -> float:
@@ -195,9 +210,9 @@ def evidence_of(cells: Sequence[WidthCell], widths: Array, kernel: Any, threads:
 
 
 def learn_widths(
-    cells: Sequence[WidthCell], begin: Array, kernel: Any, *, threads: Threads,
-    group: Array, steps: int = STEPS, deviation: float = DEVIATION,
-    stop: Any = lambda: False,
+    cells: Sequence[WidthCell], begin: Array, kernel: Any, *, origin: Array, threads: Threads,
+    group: Array, steps: int = STEPS, last_rate: float = LAST_RATE,
+    deviation: float = DEVIATION, stop: Callable[[], bool] = lambda: False,
 ) -> Array:  # fmt: skip
     """Raise the evidence of cells by steps in the logarithms of widths.
 
@@ -207,34 +222,37 @@ def learn_widths(
     begin : ndarray of shape (n_features,)
         Widths to begin with.
     kernel : Kernel
+    origin : ndarray of shape (n_features,)
+        Widths that the prior is about: all of them times a common factor.
     threads : Threads
     group : ndarray of int, shape (n_features,)
         Columns of a group change together.
     steps : int
+    last_rate : float
+        Size of the last step; the first has ``RATE``.
     deviation : float
         Of the prior.
     stop : callable
         Whether time is up.
     """
-    n_groups = int(group.max()) + 1
-    there = np.bincount(group, weights=begin > 0, minlength=n_groups) > 0
-    log = np.zeros(n_groups)
-    slope, square = np.zeros(n_groups), np.zeros(n_groups)
-
-    def swept(cell: WidthCell, widths: Array, sweeps: int) -> Array:
-        return cell.slopes(widths, kernel, sweeps)
-
+    there = origin > 0
+    n_there = np.bincount(group, weights=there)
+    moving = n_there > 0
+    away = np.log(np.divide(begin, origin, out=np.ones(len(origin)), where=there))
+    log = np.bincount(group, weights=away) / np.maximum(n_there, 1)
+    slope, square = np.zeros_like(log), np.zeros_like(log)
     for step in range(1, steps + 1):
         if stop():
             break
-        widths = begin * np.exp(log)[group]
+        widths = origin * np.exp(log)[group]
         sweeps = FIRST_SWEEPS if step == 1 else 1
-        found = threads.each(lambda c: swept(c, widths, sweeps), cells)  # noqa: B023
-        total: Any = np.bincount(group, weights=np.sum(found, axis=0), minlength=n_groups)
-        total -= np.where(there, log - log[there].mean(), 0.0) / deviation**2
+        found = threads.each(lambda c: c.slopes(widths, kernel, sweeps), cells)  # noqa: B023
+        total = np.bincount(group, weights=np.sum(found, axis=0))
+        total -= np.where(moving, log - log[moving].mean(), 0.0) / deviation**2
         slope += (1 - MEMORY) * (total - slope)
         square += (1 - SQUARED_MEMORY) * (total**2 - square)
         mean, spread = slope / (1 - MEMORY**step), square / (1 - SQUARED_MEMORY**step)
-        log += RATE * mean / (np.sqrt(spread) + 1e-8)
+        rate = RATE * (last_rate / RATE) ** (step / steps)
+        log += rate * mean / (np.sqrt(spread) + 1e-8)
         np.clip(log, -FARTHEST, FARTHEST, out=log)
-    return begin * np.exp(log)[group]
+    return origin * np.exp(log)[group]

@@ -1,8 +1,8 @@
 """Sites of all cells of a tree: each cell by itself, or in turn around landmarks."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,12 @@ class CellProblem:
     own: Array
     sweeps: Any
     tensor: Any = None
+
+    def of_machines(self, machines: Sequence[int]) -> "CellProblem":
+        """Return the problem of some of the machines."""
+        each = (self.targets, self.odds, self.log_right)
+        targets, odds, log_right = (values[list(machines)] for values in each)
+        return replace(self, targets=targets, odds=odds, log_right=log_right)
 
     def points(self, rows: Array) -> Points:
         """Some rows, prepared for the kernel, in double precision."""
