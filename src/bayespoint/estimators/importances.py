@@ -57,13 +57,13 @@ def data_again(
 
 
 def importances_of(
-    parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int
+    parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int, group: Array
 ) -> Importances:
-    """Compare the log-probability of each label given all others, with and without each feature.
+    """Compare the log-probability of each label given all others, with and without each group.
 
     By expectation propagation, whatever the method of the fit, with its settings: on all rows up
-    to a thousand, on some whole cells where there are more. A feature is left out by giving all
-    rows its mean.
+    to a thousand, on some whole cells where there are more. Features are left out by giving all
+    rows their mean.
 
     Parameters
     ----------
@@ -72,14 +72,16 @@ def importances_of(
     settings : Settings
         As they were chosen.
     entropy : int
+    group : ndarray of int, shape (n_features,)
+        Columns of a group are left out together, and hold the figures of their group.
     """
     settings = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
     work = _LeaveOneOut(parameters, data, settings, entropy)
     whole, start = work.log_proba(work.X, None, Threads(1))
 
-    def lost(column: int) -> tuple[float, float]:
-        X = work.X.copy()
-        X[:, column] = X[:, column].mean()
+    def lost(number: int) -> tuple[float, float]:
+        X, columns = work.X.copy(), group == number
+        X[:, columns] = X[:, columns].mean(axis=0)
         found, _ = work.log_proba(X, start, Threads(1))
         loss, weight = whole - found, work.weight
         mean = np.average(loss, weights=weight)
@@ -88,8 +90,8 @@ def importances_of(
         return mean, error
 
     with open_threads(effective_n_jobs(parameters.n_jobs)) as threads:
-        found = np.array(threads.each(lost, range(work.X.shape[1])))
-    return Importances(found[:, 0], found[:, 1])
+        found = np.array(threads.each(lost, range(int(group.max()) + 1)))[group]
+    return Importances(found[:, 0].copy(), found[:, 1].copy())
 
 
 class _LeaveOneOut:
