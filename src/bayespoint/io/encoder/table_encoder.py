@@ -61,6 +61,10 @@ class TableEncoder:
         Columns that are used.
     feature_names_ : list of str
         One for each column of the result.
+    feature_groups_ : list of str
+        For each column of the result, the column of the table that it comes from: what
+        ``BayesPointClassifier(feature_groups=...)`` takes, so that the columns of one word have one
+        width.
     notes_ : list of str
         What `fit` left out, and why.
 
@@ -74,6 +78,8 @@ class TableEncoder:
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.feature_names_
     ['size', 'colour=blue', 'colour=red']
+    >>> encoder.feature_groups_
+    ['size', 'colour', 'colour']
     >>> encoder.transform(table).round(2)
     array([[-1.22,  0.  ,  1.  ],
            [ 1.22,  1.  ,  0.  ],
@@ -139,6 +145,7 @@ class TableEncoder:
     def _set(self, columns: list[Number | Category]) -> None:
         self.columns_ = columns
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
+        self.feature_groups_ = [column.name for column in columns for _ in feature_names(column)]
 
     # ------------------------------------------------------------------ using
 
