@@ -1,5 +1,6 @@
 """Which features matter: what labels left out lose without each."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,36 @@ class Importances(NamedTuple):
 
     mean: Array
     error: Array
+
+
+class Ranked(NamedTuple):
+    """Figure of a feature, or of a group of them."""
+
+    name: str
+    mean: float
+    error: float
+
+
+def ranked(found: Importances, names: Sequence[str], groups: Any = None) -> list[Ranked]:
+    """Return the features by their importance, the largest first.
+
+    Parameters
+    ----------
+    found : Importances
+    names : sequence of str
+        One for each feature.
+    groups : sequence of int or str, optional
+        Labels of the features. A group is there once, under its label; a group of one feature that
+        has a number for a label, under the name of the feature.
+    """
+    columns: dict[Any, list[int]] = {}
+    for column, label in enumerate(range(len(names)) if groups is None else groups):
+        columns.setdefault(label, []).append(column)
+    figures = []
+    for label, (first, *others) in columns.items():
+        name = label if isinstance(label, str) else f"Group {label}" if others else names[first]
+        figures.append(Ranked(str(name), float(found.mean[first]), float(found.error[first])))
+    return sorted(figures, key=lambda figure: -figure.mean)
 
 
 def data_again(
