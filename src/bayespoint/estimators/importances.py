@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
-from bayespoint.estimators.cells import CELL_SIZE, some_cells
+from bayespoint.estimators.cells import CELL_SIZE, CHOOSING_ROWS, LEAST_CELLS, some_cells
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.trials import mean_noise, problem_of
@@ -37,6 +37,13 @@ class Importances(NamedTuple):
 
     mean: Array
     error: Array
+
+
+def work_of(n_rows: int, n_groups: int, n_machines: int) -> float:
+    """Operations that importances take, about: cubes of the rows of cells."""
+    wanted = max(CHOOSING_ROWS // (CELL_SIZE * n_machines), LEAST_CELLS)
+    n_cells = min(wanted, -(-n_rows // CELL_SIZE))
+    return float(min(n_rows, CELL_SIZE) ** 3) * n_cells * (n_groups + 1) * n_machines
 
 
 class Ranked(NamedTuple):
