@@ -103,7 +103,7 @@ def _encoded(
 ) -> tuple[Fold, TableEncoder]:
     """Encode both parts of a fold; the encoder sees training rows only."""
     seen = features.rows(train)
-    encoder = TableEncoder(columns.max_categories).fit(seen, columns.categorical or ())
+    encoder = TableEncoder(columns.max_categories).fit(seen, categorical=columns.categorical or ())
     new = encoder.transform(features.rows(test))
     return Fold(encoder.transform(seen), labels[train], new, labels[test]), encoder
 

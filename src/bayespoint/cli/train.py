@@ -53,7 +53,9 @@ def run_train(
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
         check_folds(counts, classifier)
-        encoder = TableEncoder(columns.max_categories).fit(features, columns.categorical or ())
+        encoder = TableEncoder(columns.max_categories).fit(
+            features, categorical=columns.categorical or ()
+        )
         set_groups(classifier, encoder)
         X, notes = encoder.encode(features)
         _say_read(output, file, target, features, encoder, counts)
