@@ -38,6 +38,8 @@ def test_arrays_have_numbered_columns():
     assert table.names == ("x0", "x1")
     assert_array_equal(table.columns[0], [1, np.nan, 1])
     assert table.columns[1].tolist() == ["a", "b", None]
+    listed = as_table([[1, "a"], [2.5, "b"]])
+    assert_array_equal(listed.columns[0], [1.0, 2.5])
     assert as_table(np.array([["a"], ["b"]])).columns[0].tolist() == ["a", "b"]
     assert as_table(table) is table
 

@@ -108,12 +108,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, table: Any, y: Any = None, *, categorical: Container[str] = ()) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, *, categorical: Container[str] = ()) -> Self:  # noqa: ARG002
         """Learn medians, scales and categories.
 
         Parameters
         ----------
-        table : Table, DataFrame or array-like of shape (n_rows, n_columns)
+        X : Table, DataFrame or array-like of shape (n_rows, n_columns)
             Training data without the target.
         y : ignored
             As pipelines give it.
@@ -125,7 +125,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
             This object.
         """
-        table = as_table(table)
+        table = as_table(X)
         self.notes_: list[str] = []
         used: list[Number | Category] = []
         missing, constant = [], []
@@ -198,22 +198,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = as_table(table)
         return self.transform(table), self.notes_on(table)
 
-    def transform(self, table: Any) -> Array:
+    def transform(self, X: Any) -> Array:
         """Return the numbers alone, (n_rows, n_features).
 
         Parameters
         ----------
-        table : Table, DataFrame or array-like of shape (n_rows, n_columns)
+        X : Table, DataFrame or array-like of shape (n_rows, n_columns)
             As for `encode`.
 
         Returns
         -------
         ndarray of shape (n_rows, n_features)
         """
-        table = as_table(table)
+        table = as_table(X)
         given = self._given(table)
         check_size(table.n_rows, len(self.feature_names_))
-        X = np.empty((table.n_rows, len(self.feature_names_)))
+        encoded = np.empty((table.n_rows, len(self.feature_names_)))
         numbers, at, start = [], [], 0
         for column in self.columns_:
             if isinstance(column, Number):
@@ -222,12 +222,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 start += 1
                 continue
             stop = start + len(column.values)
-            X[:, start:stop] = one_hot(given[column.name], column.values)
+            encoded[:, start:stop] = one_hot(given[column.name], column.values)
             start = stop
         if numbers:
             values = np.stack([given[column.name] for column in numbers], axis=1)
-            X[:, at] = standardised(values, numbers)
-        return X
+            encoded[:, at] = standardised(values, numbers)
+        return encoded
 
     def _given(self, table: Table) -> dict[str, Array]:
         """Columns of the table by name, of the kind they had in training."""

@@ -27,7 +27,7 @@ def as_table(data: Any) -> Table:
         series = [data.iloc[:, i] for i in range(data.shape[1])]
         columns = [_column(one.to_numpy(), one.isna().to_numpy()) for one in series]
         return checked(Table(tuple(map(str, data.columns)), tuple(columns)))
-    array = np.asarray(data)
+    array = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)  # words stay words
     if array.ndim != 2:
         raise TableError(
             f"a Table, a data frame or an array of two dimensions is needed; got "
