@@ -56,14 +56,14 @@ class Host:
             raise tensor_misplaced()
         # scikit-learn would take tensors of float32 to float64.
         X, y = (as_array(data) if is_tensor(data) else data for data in (X, y))
-        checked, y = _validated(estimator, X, y, order="C", **array_options(precomputed))
+        checked, y = validated(estimator, X, y, order="C", **array_options(precomputed))
         return (GramInputs if precomputed else Inputs)(canonical(checked)), y
 
     def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Matrix:
         """Check X as given to predict."""
         X = as_array(X) if is_tensor(X) else X
         options = array_options(precomputed)
-        return canonical(_validated(estimator, X, order="C", reset=False, **options))
+        return canonical(validated(estimator, X, order="C", reset=False, **options))
 
     def to_host(self, X: Matrix) -> Matrix:
         """Return points as an array."""
@@ -89,7 +89,7 @@ class Host:
         return outputs
 
 
-def _validated(estimator: Any, *data: Any, **options: Any) -> Any:
+def validated(estimator: Any, *data: Any, **options: Any) -> Any:
     """Check data by scikit-learn's rules; of missing values, say how to fill them in here."""
     try:
         return validate_data(estimator, *data, **options)
