@@ -61,7 +61,10 @@ def models():
     two, few, many = rows[rows < 100], {"n_draws": 4, **FIXED}, {"n_draws": 8, **FIXED}
     sparse = sp.csr_matrix(np.where(X > 1, X, 0))
     perceptrons = BayesPointClassifier(inference="perceptron", **many)
-    yield BayesPointClassifier(inference="ep", **few).fit(X[two], y[two]), X
+    grouped = BayesPointClassifier(inference="ep", feature_groups=["a", "b", "b", 3], **few)
+    grouped.fit(X[two], y[two])
+    assert grouped.feature_importances_.shape == (4,)  # which files hold once they were asked for
+    yield grouped, X
     yield perceptrons.fit(sparse[rows], names[y[rows]]), sparse
     inner = BayesPointClassifier(inference="billiard", label_noise=0.05, **few)
     yield RejectingClassifier(inner, coverage=0.8, cv=2).fit(X[rows], y[rows]), X

@@ -17,9 +17,9 @@ def test_cross_validate_as_by_hand(labelled, monkeypatch):
     seen = []
     fit = TableEncoder.fit
 
-    def watched(self, table, *rest):
+    def watched(self, table, **rest):
         seen.append(table.n_rows)
-        return fit(self, table, *rest)
+        return fit(self, table, **rest)
 
     monkeypatch.setattr(TableEncoder, "fit", watched)
     options = ["--folds", "3", "--svc", "--json"]

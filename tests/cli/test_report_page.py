@@ -27,7 +27,9 @@ def test_report_shows_all_and_needs_no_network(labelled, tmp_path, name):
         assert words in flat
     assert ("ROC" in flat) == (kind == "two")
     assert ("Error, decided" in flat) == ("some" in name)
-    assert html.count("<svg") == (5 if kind == "two" else 3)
+    trained = "some" not in name  # by the command, so that the model holds importances
+    assert html.count("<svg") == (5 if kind == "two" else 3) + trained
+    assert ("Which columns matter" in flat) == trained
     assert 'name="viewport"' in html
     assert "prefers-color-scheme: dark" in html
     assert f"{found['error']:.2%}" in said
@@ -81,7 +83,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path, n_classes):
     well("train", data, "--target", target, "--model", model, *FAST)
     page, html, said = reported(data, model, tmp_path / "r.html", target=target)
     assert not {"script", "img", "u", "i"} & set(page.tags)
-    assert page.tags.count("svg") == (5 if n_classes == 2 else 3)
+    assert page.tags.count("svg") == (6 if n_classes == 2 else 4)
     assert not any(name.startswith("on") or name == "src" for name, _ in page.attributes)
     assert "<script>alert(1)</script>" in page.text
     assert "{{7*7}}" in page.text

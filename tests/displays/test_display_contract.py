@@ -11,6 +11,7 @@ from bayespoint import VersionSpace, displays, inference, papers
 from bayespoint.displays import (
     BoundaryDisplay,
     EvidenceDisplay,
+    FeatureImportanceDisplay,
     LabelErrorDisplay,
     OnionDisplay,
     PosteriorDisplay,
@@ -32,6 +33,7 @@ BOUNDARY = {
     "X": [[0, 0]], "y": [0], "classes": [0, 1],
 }  # fmt: skip
 EVIDENCE = {"gammas": [1, 99], "softnesses": [1, 99], "log_evidence": [[-9.0, -2.0], [-1.0, -4.0]]}
+IMPORTANCES = {"names": ["size", "colour"], "importances": [0.5, -0.1], "errors": [0.1, 0.02]}
 LABEL_ERRORS = {"rows": [0, 1], "probability": [0.5, 0.2], "given": [1, 1], "likely": [1, 2]}
 LOG_POSTERIOR = {"longitude": [0, 1], "latitude": [0, 1, 2], "log_posterior": np.eye(3)[:, :2]}
 DIVERSITY = {"rates": [0.1, 0.2], "angle": [50, 60], "angle_error": [1, 2], "errors": [2, 3]}
@@ -40,6 +42,10 @@ DIVERSITY = {"rates": [0.1, 0.2], "angle": [50, 60], "angle_error": [1, 2], "err
 CASES = {
     "boundary": (BoundaryDisplay, BOUNDARY, [("Feature 0", "Feature 1")]),
     "evidence": (EvidenceDisplay, EVIDENCE, [("Kernel width (gamma)", "Softness")]),
+    "importances": (
+        FeatureImportanceDisplay, IMPORTANCES,
+        [("Loss of log-probability per row\nwithout the feature (nats)", "")],
+    ),
     "label errors": (
         LabelErrorDisplay, LABEL_ERRORS, [("Probability that the label is wrong (%)", "")],
     ),
@@ -122,6 +128,12 @@ BAD_ARRAYS = {
         ({"log_evidence": [[1, 2]]}, r"log_evidence must have .* shape \(2, 2\); got \(1, 2\)"),
         ({"log_evidence": [[1, 2], [3, np.nan]]}, "log_evidence must be finite"),
         ({"converged": [True]}, r"converged must have .* shape \(2, 2\); got \(1,\)"),
+    ]),
+    FeatureImportanceDisplay: (IMPORTANCES, [
+        ({"errors": [0.1]}, r"errors must hold one value a feature, shape \(2,\); got \(1,\)"),
+        ({"errors": [0.1, -0.1]}, "errors must be finite and >= 0"),
+        ({"importances": [0.1, np.nan]}, "importances must be finite"),
+        ({"names": []}, "names must hold one value a feature"),
     ]),
     LabelErrorDisplay: (LABEL_ERRORS, [
         ({"probability": [0.1]}, r"probability must hold one value a bar, shape \(2,\); got \(1,"),

@@ -46,6 +46,7 @@ BAD_VALUES = {
         np.ones((2, 2)),
         ["a", "b"],
     ],
+    "feature_groups": ["ab", 3, [0], [0, np.nan], [[0], [1]], np.zeros((2, 1), int), {0: 1, 1: 1}],
     "degree": [0, -2, np.inf, "3", None],
     "coef0": [-1.0, np.nan, "1", None],
     "normalize_kernel": ["no", None],
@@ -84,7 +85,8 @@ GOOD_VALUES = [
     {"gamma": "evidence"}, {"bias": "evidence"}, {"softness": "evidence"},
     {"label_noise": "evidence"}, {"gamma": "held-out"}, {"softness": "held-out"}, {"bias": "auto"},
     {"gamma": "scale"}, {"gamma": "ard"}, {"gamma": [0.5, 0]}, {"inference": "ep"},
-    {"inference": "ep", "decision": "calibrated"},
+    {"inference": "ep", "decision": "calibrated"}, {"gamma": "ard", "feature_groups": ["a", "a"]},
+    {"feature_groups": np.array([1, 0])},
 ]  # fmt: skip
 
 

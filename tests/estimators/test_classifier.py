@@ -18,8 +18,9 @@ from bayespoint import BayesPointClassifier
 from bayespoint.estimators.selection import BIASES
 
 SIGNATURE = {
-    "kernel": "rbf", "gamma": "held-out", "degree": 3, "coef0": 1.0, "normalize_kernel": True,
-    "bias": "auto", "inference": "auto", "n_draws": 100, "softness": "held-out", "label_noise": 0.0,
+    "kernel": "rbf", "gamma": "held-out", "feature_groups": None, "degree": 3, "coef0": 1.0,
+    "normalize_kernel": True, "bias": "auto", "inference": "auto", "n_draws": 100,
+    "softness": "held-out", "label_noise": 0.0,
     "decision": "auto", "cell_size": "auto", "n_landmarks": "auto", "n_trees": "auto",
     "class_weight": None, "cache_size": 2000, "max_time": None, "tol": 1e-3,
     "warm_start": False, "device": "cpu", "n_jobs": None, "random_state": None, "verbose": 0,

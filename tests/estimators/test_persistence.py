@@ -26,6 +26,7 @@ TRUSTED = [
     "bayespoint.estimators.base.Trained",
     "bayespoint.estimators.cell_predictor.CellsPredictor",
     "bayespoint.estimators.classifier.BayesPointClassifier",
+    "bayespoint.estimators.importances.Importances",
     "bayespoint.estimators.onion.OnionClassifier",
     "bayespoint.estimators.predictors.BayesPointPredictor",
     "bayespoint.estimators.predictors.GaussianPredictor",

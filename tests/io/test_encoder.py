@@ -38,6 +38,7 @@ def test_numbers_are_filled_and_scaled_categories_one_hot(encoder):
     np.testing.assert_allclose(X[:, 0], (filled - filled.mean()) / filled.std())
     assert X[:, 1:].tolist() == [[0, 1], [1, 0], [0, 1], [0, 0]]
     assert encoder.feature_names_ == ["size", "colour=blue", "colour=red"]
+    assert encoder.feature_groups_ == ["size", "colour", "colour"]
     assert notes == ["2 missing cells filled in: 2 columns ('size', 'colour')."]
 
 

@@ -83,6 +83,8 @@ NUMBERS = {
     "huge softness": (changed(SOFT, HUGE), "predictor_.softness is 10+.* too large"),
     "huge gamma": (changed("settings_.gamma", -HUGE), "gamma is -10+.* too large"),
     "huge entropy": (changed("trained_.entropy", HUGE), "entropy is 10+.* too large"),
+    "groups of other columns": (parameter("feature_groups", ["a"]), "feature_groups must hold one"),
+    "groups of odd labels": (parameter("feature_groups", [[0]] * 5), "feature_groups must be None"),
     "huge parameter": (parameter("gamma", HUGE), "parameters: "),
     "huge degree": (changed(f"{KERNEL}.degree", 1001), "degree is 1001; it must be at most"),
     "broken degree": (changed(f"{KERNEL}.degree", 2.5), "degree is 2.5"),
@@ -324,6 +326,22 @@ def test_wrong_cells_are_refused(tmp_path):
     model_file.load(changed_array(good, path, f"{MODEL}.tau", lambda a: a))  # the control
     for name, change, reason in WRONG_CELLS:
         refused(changed_array(good, path, name, change), reason, name)
+
+
+def test_wrong_importances_are_refused(tmp_path):
+    good, path, clf = tmp_path / "good.bpm", tmp_path / "m.bpm", fitted()
+    assert clf.feature_importances_.shape == (5,)
+    model_file.save(good, clf)
+    where = "trained_.importances"
+    model_file.load(changed_array(good, path, f"{where}.mean", lambda a: a))  # the control
+    for name, change, reason in (
+        ("mean", first(np.nan), "mean has values that are not finite"),
+        ("mean", lambda a: a[1:].copy(), r"mean has shape \(4,\)"),
+        ("error", first(-1.0), "error has values below 0"),
+        ("error", lambda a: a.astype(int), "must be an array of kind 'f'"),
+    ):
+        refused(changed_array(good, path, f"{where}.{name}", change), reason, name)
+    refused(edited(good, path, changed(where, {"Draws": {}})), "importances is .*Draws")
 
 
 def test_an_unchanged_edit_loads(good, tmp_path):

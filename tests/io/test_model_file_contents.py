@@ -93,6 +93,7 @@ def models_of_all_kinds():
     rejecting = RejectingClassifier(fitted(), coverage=0.8, cv="prefit").fit(X, y)
     decisions = [fitted(inference="billiard", decision=d) for d in ("vote", "span_vote")]
     cells = fitted(inference="ep", cell_size=20, n_landmarks=5)
+    assert cells.feature_importances_.shape == (5,)  # which files hold once they were asked for
     return [*(fitted(inference=method) for method in METHODS), *decisions, cells, onion, rejecting]
 
 

@@ -70,6 +70,14 @@ def train(
     columns: Columns,
     file_format: FileFormat,
     printing: Printing,
+    importances: Annotated[
+        bool | None,
+        typer.Option(
+            "--importances/--no-importances",
+            help="Find out which columns matter; by default where that takes seconds.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Train a classifier on the rows of a file and write it to a model file.
 
@@ -79,7 +87,7 @@ def train(
     """
     from bayespoint.cli.train import run_train
 
-    run_train(file, target, model, settings, columns, file_format, printing)
+    run_train(file, target, model, settings, columns, file_format, printing, importances)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from bayespoint.cli.inputs import check_classes, notes_on_examples, read_example
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import Output, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
-from bayespoint.cli.settings import check_folds, make_classifier
+from bayespoint.cli.settings import check_folds, make_classifier, set_groups
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.tables import Table, TableError, counted, printable
 
@@ -64,7 +64,8 @@ def run_cross_validate(
         with output.noting_warnings():
             for number, (train, test) in output.tracked(steps, "folds"):
                 try:
-                    fold = _encoded(features, labels, train, test, columns)
+                    fold, encoder = _encoded(features, labels, train, test, columns)
+                    set_groups(classifier, encoder)
                     measure_fold(results, classifier, fold)
                 except ValueError as error:
                     raise TableError(f"fold {number}: {in_options(error)}") from None
@@ -97,12 +98,14 @@ def _check_counts(counts: Mapping[str, int], folds: int, classifier: Classifier)
     check_folds({name: n - -(-n // folds) for name, n in counts.items()}, classifier)
 
 
-def _encoded(features: Table, labels: Array, train: Array, test: Array, columns: Columns) -> Fold:
+def _encoded(
+    features: Table, labels: Array, train: Array, test: Array, columns: Columns
+) -> tuple[Fold, TableEncoder]:
     """Encode both parts of a fold; the encoder sees training rows only."""
     seen = features.rows(train)
-    encoder = TableEncoder(columns.max_categories).fit(seen, columns.categorical or ())
+    encoder = TableEncoder(columns.max_categories).fit(seen, categorical=columns.categorical or ())
     new = encoder.transform(features.rows(test))
-    return Fold(encoder.transform(seen), labels[train], new, labels[test])
+    return Fold(encoder.transform(seen), labels[train], new, labels[test]), encoder
 
 
 def measure_fold(results: dict[str, list[Scores]], classifier: Classifier, fold: Fold) -> None:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import Decisions, blocks_of, decide, may_reject
 from bayespoint.cli.fitted import Classifier, base_of, class_names, facts_of
+from bayespoint.cli.importances import columns_by_importance
 from bayespoint.cli.inputs import features_of, load_model, load_table, split_target, text_columns
 from bayespoint.cli.options import FileFormat, Printing
 from bayespoint.cli.output import (
@@ -57,6 +58,7 @@ def run_evaluate(
             write_report(
                 report_path, rows, measured, table=features, file=shown_name(file),
                 about=model.about, trained=facts_of(model.classifier), notes=output.notes,
+                matter=columns_by_importance(model.classifier, model.encoder),
                 shows_rows=shows_rows,
             )  # fmt: skip
             document["report"] = str(report_path)

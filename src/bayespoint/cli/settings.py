@@ -9,6 +9,7 @@ from bayespoint.cli.output import UsageError, in_options
 from bayespoint.estimators.calibration import FOLDS as LEAST_DRAWS
 from bayespoint.estimators.parameters import check_parameters
 from bayespoint.estimators.rejection import AUTO_FOLDS
+from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.tables import TableError, counted, printable
 
 
@@ -48,6 +49,21 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     if settings.max_time is not None:
         classifier.max_time = settings.max_time / (2 if may_use_folds(rejecting) else 1)
     return rejecting
+
+
+def set_groups(classifier: Classifier, encoder: TableEncoder) -> None:
+    """Give features that come from one column of the data one width.
+
+    Parameters
+    ----------
+    classifier : BayesPointClassifier or RejectingClassifier
+        From `make_classifier`.
+    encoder : TableEncoder
+        Fitted.
+    """
+    base = classifier.estimator if isinstance(classifier, RejectingClassifier) else classifier
+    groups = encoder.feature_groups_
+    base.feature_groups = groups if len(set(groups)) < len(groups) else None
 
 
 def may_use_folds(classifier: Classifier) -> bool:

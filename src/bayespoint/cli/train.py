@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from bayespoint import BayesPointClassifier, RejectingClassifier, __version__
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import Classifier, base_of, facts_of, most_violated
+from bayespoint.cli.importances import (
+    columns_by_importance,
+    compute_importances,
+    say_importances,
+)
 from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import (
@@ -24,7 +29,8 @@ from bayespoint.cli.output import (
     shown_name,
     shown_path,
 )
-from bayespoint.cli.settings import check_folds, make_classifier, most_fits
+from bayespoint.cli.settings import check_folds, make_classifier, most_fits, set_groups
+from bayespoint.estimators.importances import Ranked
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import save
@@ -37,7 +43,7 @@ SHOWN_CLASSES = 12
 
 def run_train(
     file: str, target: str, model_path: Path, settings: Settings, columns: Columns,
-    file_format: FileFormat, printing: Printing,
+    file_format: FileFormat, printing: Printing, importances: bool | None = None,
 ) -> None:  # fmt: skip
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
@@ -47,23 +53,30 @@ def run_train(
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
         check_folds(counts, classifier)
-        encoder = TableEncoder(columns.max_categories).fit(features, columns.categorical or ())
+        encoder = TableEncoder(columns.max_categories).fit(
+            features, categorical=columns.categorical or ()
+        )
+        set_groups(classifier, encoder)
         X, notes = encoder.encode(features)
         _say_read(output, file, target, features, encoder, counts)
         notes = [note for note in notes if not note.startswith("ignored")]
         output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
         start = time.perf_counter()
         interrupted = fit(classifier, X, labels, output)
+        seconds = time.perf_counter() - start
+        wanted = False if interrupted else importances
+        left_out = compute_importances(classifier, output, wanted, len(labels), seconds)
         about = {
             "file": shown_name(file), "target": target,
             "columns": [column.name for column in encoder.columns_],
             "n_rows": len(labels), "n_features": X.shape[1], "classes": counts,
-            "options": settings.stored(), "seconds": round(time.perf_counter() - start, 3),
+            "options": settings.stored(), "seconds": round(seconds, 3),
             "version": __version__, "interrupted": interrupted, "notes": output.notes,
         }  # fmt: skip
         base_of(classifier).verbose = 0  # progress was for this run
         save(model_path, classifier, encoder=encoder, about=about)
-        _say_trained(output, classifier, about, model_path)
+        matter = columns_by_importance(classifier, encoder)
+        _say_trained(output, classifier, about, model_path, matter, left_out)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
 
@@ -134,8 +147,9 @@ PLACES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def _say_trained(
-    output: Output, classifier: Classifier, about: Mapping[str, Any], model_path: Path
-) -> None:
+    output: Output, classifier: Classifier, about: Mapping[str, Any], model_path: Path,
+    matter: Sequence[Ranked], left_out: str,
+) -> None:  # fmt: skip
     facts = facts_of(classifier)
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
@@ -154,12 +168,15 @@ def _say_trained(
         )
     else:
         output.say("Rejects nothing; --coverage or --max-risk let it abstain.")
+    say_importances(output, matter, left_out)
     size = os.path.getsize(model_path)
     shown = shown_path(model_path)
     output.say(f"Model: {shown} ({size / 1000:,.0f} kB; training rows are inside).")
     if not (useless or about["interrupted"]):
         output.say(f"Next: bayespoint predict NEW.csv --model {shown} --output predictions.csv")
-    output.document({"model": str(model_path), "bytes": size, **about, "trained": facts})
+    figures = [column._asdict() for column in matter] or None
+    document = {"model": str(model_path), "bytes": size, **about, "trained": facts}
+    output.document(document | {"importances": figures})
 
 
 def _note_that_all_is_rejected(

@@ -2,6 +2,7 @@
 
 from bayespoint.displays.boundary import BoundaryDisplay
 from bayespoint.displays.evidence import EvidenceDisplay
+from bayespoint.displays.importances import FeatureImportanceDisplay
 from bayespoint.displays.label_errors import LabelErrorDisplay
 from bayespoint.displays.onion import OnionDisplay
 from bayespoint.displays.posterior import PosteriorDisplay
@@ -10,6 +11,7 @@ from bayespoint.displays.risk_coverage import RiskCoverageDisplay
 __all__ = [
     "BoundaryDisplay",
     "EvidenceDisplay",
+    "FeatureImportanceDisplay",
     "LabelErrorDisplay",
     "OnionDisplay",
     "PosteriorDisplay",

@@ -14,6 +14,7 @@ from bayespoint._support.checks import check_positive_integer
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix, Seed
 from bayespoint.estimators.compression import compressed
+from bayespoint.estimators.importances import Importances
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.predictors import Asked, Predictor, no_draws
 from bayespoint.estimators.settings import Settings
@@ -44,6 +45,8 @@ class Trained:
         Class numbers.
     held_out : ndarray of float32, shape (n_samples, n_classes), or None
         Probabilities of the classes of each row without it.
+    importances : Importances or None
+        Of the features, once they were asked for.
     """
 
     n_samples: int
@@ -53,6 +56,7 @@ class Trained:
     label_proba: Array | None = None
     label: Array | None = None
     held_out: Array | None = None
+    importances: Importances | None = None
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):

@@ -43,7 +43,8 @@ from bayespoint.space.merging import contested
 
 # Settings that draws depend on: warm_start refuses to mix draws of different ones.
 DRAW_SETTINGS = (
-    "kernel", "gamma", "degree", "coef0", "normalize_kernel", "bias", "softness", "inference",
+    "kernel", "gamma", "feature_groups", "degree", "coef0", "normalize_kernel", "bias", "softness",
+    "inference",
 )  # fmt: skip
 
 # What else must not have changed, as messages call it.
@@ -79,6 +80,11 @@ class BayesPointClassifier(KernelClassifier):
         the final size, one row of five left out. "evidence": by the probability of all labels (of
         EP, on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in
         `sklearn.svm.SVC`. Without effect where the kernel has no width.
+    feature_groups : array-like of shape (n_features,), default=None
+        A label, int or str, for each column of X: columns with the same label have one width where
+        widths are learnt, and `feature_importances_` leaves them out together. For the columns of
+        0 and 1 that one column of words becomes; `TableEncoder.feature_groups_` has the labels.
+        None: each column by itself.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0
@@ -246,8 +252,8 @@ class BayesPointClassifier(KernelClassifier):
     """
 
     def __init__(
-        self, kernel: Any = "rbf", *, gamma: Any = "held-out", degree: int = 3,
-        coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
+        self, kernel: Any = "rbf", *, gamma: Any = "held-out", feature_groups: Any = None,
+        degree: int = 3, coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
         inference: str = "auto", n_draws: int = 100, softness: Any = "held-out",
         label_noise: Any = 0.0, decision: str = "auto", cell_size: Any = "auto",
         n_landmarks: Any = "auto", n_trees: Any = "auto", class_weight: Any = None,
@@ -257,6 +263,7 @@ class BayesPointClassifier(KernelClassifier):
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
+        self.feature_groups = feature_groups
         self.degree = degree
         self.coef0 = coef0
         self.normalize_kernel = normalize_kernel
@@ -333,6 +340,8 @@ class BayesPointClassifier(KernelClassifier):
             inputs, y, sample_weight, class_weight=parameters.class_weight,
             precomputed=precomputed,
         )  # fmt: skip
+        if not precomputed:
+            parameters.groups(data.inputs.shape[1])  # refuses the wrong number
         del inputs  # the memory of all rows: data have the distinct ones
         going_on = parameters.warm_start and hasattr(self, "settings_")
         before = self.settings_.inference if going_on else None
@@ -410,6 +419,11 @@ class BayesPointClassifier(KernelClassifier):
         drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
         if np.ndim(parameters.gamma):
             drawn_with["gamma"] = np.asarray(parameters.gamma).tolist()
+        if parameters.feature_groups is not None:
+            drawn_with["feature_groups"] = [
+                label if isinstance(label, str) else int(label)
+                for label in parameters.feature_groups
+            ]
         drawn_with["inference"] = settings.inference
         chosen = by_evidence(parameters.label_noise)
         drawn_with["label_noise"] = (
@@ -471,8 +485,10 @@ class BayesPointClassifier(KernelClassifier):
         The mean over rows; below 0 where labels are told better without it. By expectation
         propagation with the settings of the fit, whatever its method, on all rows up to 1,000 and
         on some whole cells of more. Computed when it is first asked for, from the X and y given to
-        fit, which must not have changed; copies, models from files and fits to tensors are without.
-        With features that tell the same, each counts little.
+        fit, which must not have changed, and kept from then on, in copies and files as well; those
+        made before, and fits to tensors, are without. With features that tell the same, each counts
+        little. With ``feature_groups``, a group is left out together, and each of its columns holds
+        the figure of the group.
         """
         return self._importances().mean
 
@@ -482,17 +498,19 @@ class BayesPointClassifier(KernelClassifier):
         return self._importances().error
 
     def _importances(self) -> Importances:
+        if hasattr(self, "trained_") and self.trained_.importances is not None:
+            return self.trained_.importances
         if not hasattr(self, "settings_") or not hasattr(self, "_given"):
             raise AttributeError(
                 "feature_importances_ is there after a fit to arrays, from which it is computed: "
-                "copies and models from files are without. Fit again."
+                "copies and models from files made before that are without. Fit again."
             )
-        if "importances" not in self._given:
-            parameters, settings = self.checked_parameters(), self.settings_
-            entropy, seen = self.trained_.entropy, self.trained_.drawn_with[SAME_DATA]
-            data = data_again(copy(self), parameters, seen, **self._given)
-            self._given["importances"] = importances_of(parameters, data, settings, entropy)
-        return self._given["importances"]
+        parameters, settings, trained = self.checked_parameters(), self.settings_, self.trained_
+        data = data_again(copy(self), parameters, trained.drawn_with[SAME_DATA], **self._given)
+        group = parameters.groups(data.inputs.shape[1])
+        found = importances_of(parameters, data, settings, trained.entropy, group)
+        self.trained_ = replace(trained, importances=found)
+        return found
 
     @property
     def label_error_proba_(self) -> Array:

@@ -1,5 +1,6 @@
 """Which features matter: what labels left out lose without each."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +10,7 @@ from joblib import effective_n_jobs
 
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
-from bayespoint.estimators.cells import CELL_SIZE, some_cells
+from bayespoint.estimators.cells import CELL_SIZE, CHOOSING_ROWS, LEAST_CELLS, some_cells
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.trials import mean_noise, problem_of
@@ -38,6 +39,43 @@ class Importances(NamedTuple):
     error: Array
 
 
+def work_of(n_rows: int, n_groups: int, n_machines: int) -> float:
+    """Operations that importances take, about: cubes of the rows of cells."""
+    wanted = max(CHOOSING_ROWS // (CELL_SIZE * n_machines), LEAST_CELLS)
+    n_cells = min(wanted, -(-n_rows // CELL_SIZE))
+    return float(min(n_rows, CELL_SIZE) ** 3) * n_cells * (n_groups + 1) * n_machines
+
+
+class Ranked(NamedTuple):
+    """Figure of a feature, or of a group of them."""
+
+    name: str
+    mean: float
+    error: float
+
+
+def ranked(found: Importances, names: Sequence[str], groups: Any = None) -> list[Ranked]:
+    """Return the features by their importance, the largest first.
+
+    Parameters
+    ----------
+    found : Importances
+    names : sequence of str
+        One for each feature.
+    groups : sequence of int or str, optional
+        Labels of the features. A group is there once, under its label; a group of one feature that
+        has a number for a label, under the name of the feature.
+    """
+    columns: dict[Any, list[int]] = {}
+    for column, label in enumerate(range(len(names)) if groups is None else groups):
+        columns.setdefault(label, []).append(column)
+    figures = []
+    for label, (first, *others) in columns.items():
+        name = label if isinstance(label, str) else f"Group {label}" if others else names[first]
+        figures.append(Ranked(str(name), float(found.mean[first]), float(found.error[first])))
+    return sorted(figures, key=lambda figure: -figure.mean)
+
+
 def data_again(
     estimator: Any, parameters: Parameters, fingerprint: str, X: Any, y: Any, sample_weight: Any
 ) -> TrainingData:
@@ -57,13 +95,13 @@ def data_again(
 
 
 def importances_of(
-    parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int
+    parameters: Parameters, data: TrainingData, settings: "Settings", entropy: int, group: Array
 ) -> Importances:
-    """Compare the log-probability of each label given all others, with and without each feature.
+    """Compare the log-probability of each label given all others, with and without each group.
 
     By expectation propagation, whatever the method of the fit, with its settings: on all rows up
-    to a thousand, on some whole cells where there are more. A feature is left out by giving all
-    rows its mean.
+    to a thousand, on some whole cells where there are more. Features are left out by giving all
+    rows their mean.
 
     Parameters
     ----------
@@ -72,14 +110,16 @@ def importances_of(
     settings : Settings
         As they were chosen.
     entropy : int
+    group : ndarray of int, shape (n_features,)
+        Columns of a group are left out together, and hold the figures of their group.
     """
     settings = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
     work = _LeaveOneOut(parameters, data, settings, entropy)
     whole, start = work.log_proba(work.X, None, Threads(1))
 
-    def lost(column: int) -> tuple[float, float]:
-        X = work.X.copy()
-        X[:, column] = X[:, column].mean()
+    def lost(number: int) -> tuple[float, float]:
+        X, columns = work.X.copy(), group == number
+        X[:, columns] = X[:, columns].mean(axis=0)
         found, _ = work.log_proba(X, start, Threads(1))
         loss, weight = whole - found, work.weight
         mean = np.average(loss, weights=weight)
@@ -88,8 +128,8 @@ def importances_of(
         return mean, error
 
     with open_threads(effective_n_jobs(parameters.n_jobs)) as threads:
-        found = np.array(threads.each(lost, range(work.X.shape[1])))
-    return Importances(found[:, 0], found[:, 1])
+        found = np.array(threads.each(lost, range(int(group.max()) + 1)))[group]
+    return Importances(found[:, 0].copy(), found[:, 1].copy())
 
 
 class _LeaveOneOut:

@@ -171,7 +171,7 @@ class OnionClassifier(KernelClassifier):
             own | {
                 "inference": "billiard", "decision": "bayes_point", "label_noise": 0.0,
                 "tol": 0.0, "warm_start": False, "device": "cpu", "cell_size": "auto",
-                "n_landmarks": "auto", "n_trees": "auto",
+                "n_landmarks": "auto", "n_trees": "auto", "feature_groups": None,
             }
         )  # fmt: skip
 

@@ -1,7 +1,9 @@
 """The parameters of estimators: checks, and what they mean for given classes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ class Parameters:
 
     kernel: Any
     gamma: Any
+    feature_groups: Any
     degree: int
     coef0: float
     normalize_kernel: bool
@@ -73,6 +76,19 @@ class Parameters:
         """Memory for kernel rows."""
         return int(self.cache_size * 1e6)
 
+    def groups(self, n_columns: int) -> Array:
+        """Return the number of each column's group: its own where no groups are given."""
+        if self.feature_groups is None:
+            return np.arange(n_columns)
+        if len(self.feature_groups) != n_columns:
+            raise ValueError(
+                f"feature_groups must hold one label for each of the {n_columns} columns of X; got "
+                f"{len(self.feature_groups)}. Give one for every column, or None."
+            )
+        number: dict[Any, int] = {}
+        found = [number.setdefault(label, len(number)) for label in self.feature_groups]
+        return np.array(found)
+
     def kernel_with(self, gamma: Any, bias: float) -> Kernel:
         """Return the kernel with this width and bias."""
         gamma = gamma if self.relative is None else gamma * self.relative
@@ -100,6 +116,7 @@ def check_parameters(params: Mapping[str, Any]) -> None:
     known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT, ARD)
     if not known and not is_number(gamma, above=0):
         _check_widths(gamma, kernel)
+    _check_groups(params["feature_groups"])
     check_choice("inference", params["inference"], ("auto", *METHODS))
     check_choice("decision", params["decision"], ("auto", *DECISIONS))
     check_choice("device", params["device"], DEVICES)
@@ -141,6 +158,21 @@ def _check_widths(gamma: Any, kernel: Any) -> None:
     if not np.all(np.isfinite(widths)) or np.any(widths < 0) or not np.any(widths > 0):
         raise ValueError(
             "gamma must hold finite numbers >= 0, one for each feature, and not only zeros."
+        )
+
+
+def _check_groups(groups: Any) -> None:
+    """Refuse what is no list of labels."""
+    if groups is None:
+        return
+    listed = isinstance(groups, Sequence) or getattr(groups, "ndim", 0) == 1
+    odd = [groups]
+    if listed and not isinstance(groups, str | bytes):
+        odd = [label for label in groups if not isinstance(label, str | Integral)]
+    if odd:
+        raise ValueError(
+            f"feature_groups must be None or a list with a label, a whole number or a text, for "
+            f"each column of X; got {short(odd[0])}. Give columns of one group the same label."
         )
 
 

@@ -313,8 +313,8 @@ def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
         return one
     reason = why_not(search.parameters.kernel, X.shape[1])
     if reason is None:
-        group = np.arange(X.shape[1])
-        return WidthSearch(search, settings, group).chosen(scale, "full" if given == ARD else None)
+        widths = WidthSearch(search, settings, search.parameters.groups(X.shape[1]))
+        return widths.chosen(scale, "full" if given == ARD else None)
     if given == ARD:
         raise ValueError(f"gamma='ard' gives each feature a width, but {reason}.")
     return one

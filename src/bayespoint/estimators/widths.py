@@ -105,6 +105,13 @@ class Columns:
         narrow = reach[moving] < COMPARABLE * np.max(reach, initial=0.0)
         return cls(unit, bool(np.mean(narrow) <= MOST_NARROW if np.any(moving) else True))
 
+    def grouped(self, group: Array) -> "Columns":
+        """Return one unit for all columns of a group, constant ones apart: their mean square's."""
+        moving = np.isfinite(self.unit)
+        squares = np.where(moving, self.unit, 0.0) ** 2
+        mean = np.bincount(group, squares) / np.maximum(np.bincount(group, moving), 1)
+        return replace(self, unit=np.where(moving, np.sqrt(mean)[group], np.inf))
+
 
 @dataclass(frozen=True, eq=False)
 class Widths:
@@ -152,7 +159,7 @@ class WidthSearch:
     def __init__(self, search: CellSearch, settings: "Settings", group: Array) -> None:
         self._search, self._data, self._group = search, search.data, group
         self._X: Any = self._data.inputs.matrix()
-        self.columns = Columns.of(self._X)
+        self.columns = Columns.of(self._X).grouped(group)
         self._power = 2 if search.parameters.kernel == "rbf" else 1
         n_machines = self._data.n_machines
         n_cells = max(COMPARED_CELLS // n_machines, LEAST_COMPARED)
@@ -203,7 +210,7 @@ class WidthSearch:
             begin = replace(begin, gamma=gamma)
             found[name], values[name] = self._climbed(self._same(base), begin, FIRST_STEPS)
         name = self._better(values, list(bases))
-        few = n_moving < 2 or len(self._sample) < LEAST_ROWS
+        few = np.ptp(self._group[relative > 0]) == 0 or len(self._sample) < LEAST_ROWS
         if (few and only is None) or self._search.late():
             return self._result(bases[name], found[name], values, name)
         base_relative = bases[name]

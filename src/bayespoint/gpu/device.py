@@ -27,7 +27,7 @@ from bayespoint.gpu.inputs import DeviceGramInputs, DeviceInputs, support_on_dev
 from bayespoint.gpu.kernels import DevicePoints, apply_kernel, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import to_device
-from bayespoint.space.host import array_options, tensor_misplaced
+from bayespoint.space.host import array_options, tensor_misplaced, validated
 from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import FullRows
@@ -71,7 +71,7 @@ class Device:
             return DeviceGramInputs(checked, self.device), y
         inputs = DeviceInputs(canonical(checked), self.device)
         if not inputs.finite():
-            validate_data(estimator, X, y, **options)  # raises, and says what is wrong
+            validated(estimator, X, y, **options)  # raises, and says what is wrong
         return inputs, y
 
     def _training_tensors(

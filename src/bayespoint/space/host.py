@@ -56,14 +56,14 @@ class Host:
             raise tensor_misplaced()
         # scikit-learn would take tensors of float32 to float64.
         X, y = (as_array(data) if is_tensor(data) else data for data in (X, y))
-        checked, y = validate_data(estimator, X, y, order="C", **array_options(precomputed))
+        checked, y = validated(estimator, X, y, order="C", **array_options(precomputed))
         return (GramInputs if precomputed else Inputs)(canonical(checked)), y
 
     def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Matrix:
         """Check X as given to predict."""
         X = as_array(X) if is_tensor(X) else X
         options = array_options(precomputed)
-        return canonical(validate_data(estimator, X, order="C", reset=False, **options))
+        return canonical(validated(estimator, X, order="C", reset=False, **options))
 
     def to_host(self, X: Matrix) -> Matrix:
         """Return points as an array."""
@@ -87,6 +87,21 @@ class Host:
         if not kernel.normalize:
             outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
         return outputs
+
+
+def validated(estimator: Any, *data: Any, **options: Any) -> Any:
+    """Check data by scikit-learn's rules; of missing values, say how to fill them in here."""
+    try:
+        return validate_data(estimator, *data, **options)
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        name = type(estimator).__name__
+        raise ValueError(
+            f"Input X contains NaN, and {name} takes no missing values. Fill them in first: "
+            f"make_pipeline(TableEncoder(), {name}()) does, with bayespoint.io.encoder."
+            f"TableEncoder, which takes words as well; or leave these rows out."
+        ) from None
 
 
 def array_options(precomputed: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Charts as numbers for the page: where lines, dots and ticks are, in units of an SVG picture.
 
-The page draws them with the colours of its style sheet, so that they follow light and dark. No
-text from data is in them.
+The page draws them with the colours of its style sheet, so that they follow light and dark. Names
+of columns are the only text from data in them.
 """
 
 import math
@@ -13,7 +13,9 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayespoint._support.types import Array
 from bayespoint.cli.report.measures import Evaluated, binary_scores
+from bayespoint.estimators.importances import Ranked
 from bayespoint.estimators.risk import risk_coverage_curve
+from bayespoint.io.tables import printable
 
 # Size and margins of a picture, for text of 14 units: 11 points at least on a phone.
 WIDTH, HEIGHT, LOW_HEIGHT = 440, 320, 150
@@ -22,8 +24,13 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 26, 14, 50
 MAX_POINTS = 400
 # Ticks of an axis, about; and of a low one.
 N_TICKS, FEW_TICKS = 5, 2
+# Height of a row with a name, room for the name, and its characters.
+ROW_HEIGHT, NAME_WIDTH, SHOWN_NAME = 26, 170, 20
 # Top of the risk, so that a curve of zeros has an axis.
 LEAST_RISK = 0.02
+
+# Range of losses, so that zeros have an axis.
+LEAST_LOSS = 0.01
 
 # Ends of an axis, and places along one.
 Range = tuple[float, float]
@@ -82,7 +89,9 @@ class Chart:
 
     def dot(self, x: float, y: float, interval: Sequence[float] | None = None) -> None:
         """Add a dot, with the bar of an interval."""
-        ends = None if interval is None else (self.y(interval[0]), self.y(interval[1]))
+        ends = None
+        if interval is not None:
+            ends = {"x": [self.x(x)] * 2, "y": [self.y(end) for end in interval]}
         self.dots.append({"x": self.x(x), "y": self.y(y), "ends": ends})
 
     def bar(self, low: float, high: float, value: float, text: str) -> None:
@@ -94,6 +103,33 @@ class Chart:
                 "height": round(self.bottom - top, 1), "text": text,
             }
         )  # fmt: skip
+
+
+class RowsChart(Chart):
+    """A picture with a row for each name: values go from left to right."""
+
+    def __init__(self, title: str, x_label: str, names: Sequence[str], x_range: Range) -> None:
+        height = TOP + BOTTOM + ROW_HEIGHT * len(names)
+        super().__init__(title, x_label, "", x_range, (len(names) - 0.5, -0.5), height=height)
+        self.left, self.names = NAME_WIDTH, [printable(name, SHOWN_NAME) for name in names]
+
+    @property
+    def x_ticks(self) -> list[tuple[float, str]]:
+        """Places and texts along the bottom."""
+        low, high = self.x_range
+        return [(self.x(value), f"{value:.6g}") for value, _ in ticks(low, high, N_TICKS)]
+
+    @property
+    def y_ticks(self) -> list[tuple[float, str]]:
+        """Places of the rows, and their names."""
+        return [(self.y(row), name) for row, name in enumerate(self.names)]
+
+    def dot(self, x: float, y: float, interval: Sequence[float] | None = None) -> None:
+        """Add a dot to a row, with the bar of an interval."""
+        super().dot(x, y)
+        if interval is not None:
+            ends = {"x": [self.x(end) for end in interval], "y": [self.y(y)] * 2}
+            self.dots[-1]["ends"] = ends
 
 
 def ticks(low: float, high: float, wanted: int) -> list[tuple[float, str]]:
@@ -141,6 +177,24 @@ def calibration_charts(measured: Mapping[str, Any]) -> list[Chart]:
     for b in bins:
         counts.bar(b["low"], b["high"], b["n"] / measured["n_rows"], f"{b['n']:,}")
     return [chart, counts]
+
+
+def importance_chart(columns: Sequence[Ranked]) -> Chart | None:
+    """What labels lose without each column, with standard errors; None without columns."""
+    if not columns:
+        return None
+    low = min(0.0, *(c.mean - c.error for c in columns))
+    high = max(low + LEAST_LOSS, *(c.mean + c.error for c in columns))
+    room = 0.05 * (high - low)
+    chart = RowsChart(
+        "Which columns matter", "Loss without it (nats per row)", [c.name for c in columns],
+        (low - room, high + room),
+    )  # fmt: skip
+    chart.line([0, 0], chart.y_range, "guide")
+    for row, column in enumerate(columns):
+        ends = column.mean - column.error, column.mean + column.error
+        chart.dot(column.mean, row, ends)
+    return chart
 
 
 def binary_charts(rows: Evaluated, measured: Mapping[str, Any]) -> list[Chart]:

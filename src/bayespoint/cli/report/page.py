@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bayespoint import __version__
 from bayespoint.cli.report import charts
 from bayespoint.cli.report.measures import N_BINS, Evaluated
+from bayespoint.estimators.importances import Ranked
 from bayespoint.io.model_file.files import replacing
 from bayespoint.io.tables import Table, counted, number_text, printable
 
@@ -19,6 +20,8 @@ from bayespoint.io.tables import Table, counted, number_text, printable
 DOUBTFUL_ROWS, SURE_MISTAKES = 20, 5
 # Columns of each that are shown, characters of a cell, and digits of a number.
 SHOWN_COLUMNS, SHOWN_CELL, SHOWN_DIGITS = 60, 120, 7
+# Columns whose importance is shown.
+SHOWN_FIGURES = 20
 # Characters of a class or of a file's name.
 SHOWN_LABEL = 40
 # Classes up to which the confusions are a table; beyond, the most frequent ones are listed.
@@ -36,7 +39,8 @@ ABOUT = {
 
 def write_report(
     path: Path, rows: Evaluated, measured: Mapping[str, Any], *, table: Table, file: str,
-    about: Mapping[str, Any], trained: Mapping[str, Any], notes: Sequence[str], shows_rows: bool,
+    about: Mapping[str, Any], trained: Mapping[str, Any], notes: Sequence[str],
+    matter: Sequence[Ranked] = (), shows_rows: bool,
 ) -> None:  # fmt: skip
     """Write the page, all of it or nothing.
 
@@ -53,6 +57,8 @@ def write_report(
     about, trained : dict
         What the model file and the classifier tell about the training, of plain types.
     notes : list of str
+    matter : list of Ranked
+        Columns, the most important first; nothing is shown where there are none.
     shows_rows : bool
         Whether rows of the file, and notes (which may quote cells), are shown.
     """
@@ -63,6 +69,8 @@ def write_report(
         "risk": charts.risk_chart(rows, measured),
         "calibration": charts.calibration_charts(measured),
         "binary": charts.binary_charts(rows, measured),
+        "matter": matter[:SHOWN_FIGURES], "n_matter": len(matter),
+        "matter_chart": charts.importance_chart(matter[:SHOWN_FIGURES]),
         "training": _training(about, trained),
         "columns": _columns(about), "training_notes": _training_notes(about),
         "doubtful": _shown_rows(rows, table, doubtful(rows)) if shows_rows else [],

@@ -9,6 +9,7 @@ from collections.abc import Container
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from bayespoint._support.types import Array
 from bayespoint.io.encoder.columns import (
@@ -31,6 +32,7 @@ from bayespoint.io.encoder.columns import (
     standardised,
     why_text,
 )
+from bayespoint.io.tables.frames import as_table
 from bayespoint.io.tables.table import (
     Table,
     TableError,
@@ -47,8 +49,10 @@ MAX_CATEGORIES = 50
 MOST_CATEGORIES = 10_000
 
 
-class TableEncoder:
-    """Turn the columns of a `Table` into numbers of like size, always in the same way.
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn the columns of a table into numbers of like size, always in the same way.
+
+    A transformer of scikit-learn, for a `Table`, a pandas data frame or an array with gaps.
 
     Parameters
     ----------
@@ -61,6 +65,10 @@ class TableEncoder:
         Columns that are used.
     feature_names_ : list of str
         One for each column of the result.
+    feature_groups_ : list of str
+        For each column of the result, the column of the table that it comes from: what
+        ``BayesPointClassifier(feature_groups=...)`` takes, so that the columns of one word have one
+        width.
     notes_ : list of str
         What `fit` left out, and why.
 
@@ -74,10 +82,20 @@ class TableEncoder:
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.feature_names_
     ['size', 'colour=blue', 'colour=red']
+    >>> encoder.feature_groups_
+    ['size', 'colour', 'colour']
     >>> encoder.transform(table).round(2)
     array([[-1.22,  0.  ,  1.  ],
            [ 1.22,  1.  ,  0.  ],
            [ 0.  ,  0.  ,  1.  ]])
+
+    In a pipeline; the groups, which are known once the encoder is fitted, give each word one width.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from bayespoint import BayesPointClassifier
+    >>> clf = BayesPointClassifier(feature_groups=encoder.feature_groups_, random_state=0)
+    >>> make_pipeline(encoder, clf).fit(table, [0, 1, 0]).predict(table)
+    array([0, 1, 0])
     """
 
     def __init__(self, max_categories: int = MAX_CATEGORIES) -> None:
@@ -90,13 +108,15 @@ class TableEncoder:
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, table: Table, categorical: Container[str] = ()) -> Self:
+    def fit(self, X: Any, y: Any = None, *, categorical: Container[str] = ()) -> Self:  # noqa: ARG002
         """Learn medians, scales and categories.
 
         Parameters
         ----------
-        table : Table
+        X : Table, DataFrame or array-like of shape (n_rows, n_columns)
             Training data without the target.
+        y : ignored
+            As pipelines give it.
         categorical : container of str
             Text columns that are categories even if all their values look like numbers.
 
@@ -105,6 +125,7 @@ class TableEncoder:
         TableEncoder
             This object.
         """
+        table = as_table(X)
         self.notes_: list[str] = []
         used: list[Number | Category] = []
         missing, constant = [], []
@@ -139,6 +160,7 @@ class TableEncoder:
     def _set(self, columns: list[Number | Category]) -> None:
         self.columns_ = columns
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
+        self.feature_groups_ = [column.name for column in columns for _ in feature_names(column)]
 
     # ------------------------------------------------------------------ using
 
@@ -147,12 +169,25 @@ class TableEncoder:
         """Names of columns that must be read as text."""
         return [column.name for column in self.columns_ if isinstance(column, Category)]
 
-    def encode(self, table: Table) -> tuple[Array, list[str]]:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
+        """Return ``feature_names_`` as an array.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of str
+        """
+        return np.array(self.feature_names_, dtype=object)
+
+    def encode(self, table: Any) -> tuple[Array, list[str]]:
         """Return the numbers, (n_rows, n_features), and notes about what was ignored or filled in.
 
         Parameters
         ----------
-        table : Table
+        table : Table, DataFrame or array-like of shape (n_rows, n_columns)
             Columns in any order; others than those of training are ignored.
 
         Returns
@@ -160,23 +195,25 @@ class TableEncoder:
         X : ndarray of shape (n_rows, n_features)
         notes : list of str
         """
+        table = as_table(table)
         return self.transform(table), self.notes_on(table)
 
-    def transform(self, table: Table) -> Array:
+    def transform(self, X: Any) -> Array:
         """Return the numbers alone, (n_rows, n_features).
 
         Parameters
         ----------
-        table : Table
+        X : Table, DataFrame or array-like of shape (n_rows, n_columns)
             As for `encode`.
 
         Returns
         -------
         ndarray of shape (n_rows, n_features)
         """
+        table = as_table(X)
         given = self._given(table)
         check_size(table.n_rows, len(self.feature_names_))
-        X = np.empty((table.n_rows, len(self.feature_names_)))
+        encoded = np.empty((table.n_rows, len(self.feature_names_)))
         numbers, at, start = [], [], 0
         for column in self.columns_:
             if isinstance(column, Number):
@@ -185,12 +222,12 @@ class TableEncoder:
                 start += 1
                 continue
             stop = start + len(column.values)
-            X[:, start:stop] = one_hot(given[column.name], column.values)
+            encoded[:, start:stop] = one_hot(given[column.name], column.values)
             start = stop
         if numbers:
             values = np.stack([given[column.name] for column in numbers], axis=1)
-            X[:, at] = standardised(values, numbers)
-        return X
+            encoded[:, at] = standardised(values, numbers)
+        return encoded
 
     def _given(self, table: Table) -> dict[str, Array]:
         """Columns of the table by name, of the kind they had in training."""

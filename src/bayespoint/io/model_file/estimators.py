@@ -50,6 +50,7 @@ def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
     if state:
         _check_parameters(classifier)
         check_fitted(state, kind, parameters["kernel"])
+        _check_groups(classifier, state)
         _check_completed(state)
     return {
         "class": kind.__name__,
@@ -132,6 +133,16 @@ def _check_parameters(classifier: Any) -> None:
         raise ModelFileError(f"parameters: {one_line(error)}") from error
 
 
+def _check_groups(classifier: Any, state: Mapping[str, Any]) -> None:
+    """Refuse labels of features that are not those of a fit."""
+    parameters = classifier.checked_parameters()
+    try:
+        if not parameters.precomputed:
+            parameters.groups(state["n_features_in_"])
+    except ValueError as error:
+        raise ModelFileError(f"parameters: {one_line(error)}") from error
+
+
 # ---------------------------------------------------------------------- what follows
 
 
@@ -185,6 +196,7 @@ def decode_classifier(node: Any, reader: Reader) -> Any:
     if node["fitted"] is not None:
         state = _decode_fields(node["fitted"], kind, reader)
         check_fitted(state, kind, parameters["kernel"])
+        _check_groups(classifier, state)
         state["predictor_"] = _completed(
             state["predictor_"], state["draws_"], state["support_vectors_"]
         )

@@ -13,6 +13,7 @@ from bayespoint.estimators.base import Trained
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import RULES
+from bayespoint.estimators.importances import Importances
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.parameters import DECISIONS
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -40,7 +41,7 @@ RESUMES = (
 )  # fmt: skip
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice")
+OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice", "importances")
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -136,7 +137,9 @@ FIELDS: dict[type, dict[str, Any]] = {
         "label_proba": Array("nc", finite=False, needed=False),
         "label": Array("n", "iu", below="c", needed=False),
         "held_out": Array("nc", needed=False),  # None unless asked for
+        "importances": Part((Importances,), needed=False),
     },
+    Importances: {"mean": Array("f"), "error": Array("f", least=0)},
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
         "decision": Plain((str,), choices=DECISIONS), "gamma": WIDTHS, "bias": NOT_NEGATIVE,

@@ -1,0 +1,57 @@
+"""Data frames and arrays as tables."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.types import Array
+from bayespoint.io.tables.table import Table, TableError, checked, clean_text, numbered_names
+
+
+def as_table(data: Any) -> Table:
+    """Return a table as it is, a pandas data frame or an array of two dimensions as a table.
+
+    Parameters
+    ----------
+    data : Table, DataFrame or array-like of shape (n_rows, n_columns)
+        Columns of an array are called x0, x1, ….
+
+    Returns
+    -------
+    Table
+    """
+    if isinstance(data, Table):
+        return data
+    if hasattr(data, "iloc") and getattr(data, "ndim", 0) == 2:
+        series = [data.iloc[:, i] for i in range(data.shape[1])]
+        columns = [_column(one.to_numpy(), one.isna().to_numpy()) for one in series]
+        return checked(Table(tuple(map(str, data.columns)), tuple(columns)))
+    array = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)  # words stay words
+    if array.ndim != 2:
+        raise TableError(
+            f"a Table, a data frame or an array of two dimensions is needed; got "
+            f"{type(data).__name__} of {array.ndim}."
+        )
+    columns = [_column(column, _missing(column)) for column in array.T]
+    return checked(Table(numbered_names(len(columns)), tuple(columns)))
+
+
+def _missing(column: Array) -> Array:
+    if column.dtype.kind != "O":
+        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+    return np.array([value is None or value != value for value in column], dtype=bool)
+
+
+def _column(values: Array, missing: Array) -> Array:
+    """Numbers, NaN where missing, if all that is there are numbers; else text."""
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    there = values[~missing]
+    if values.dtype.kind == "O" and all(isinstance(value, Real | np.bool_) for value in there):
+        numbers = np.full(len(values), np.nan)
+        numbers[~missing] = there.astype(np.float64)
+        return numbers
+    return clean_text(
+        [None if gap else str(value) for value, gap in zip(values, missing, strict=True)]
+    )

@@ -1,0 +1,82 @@
+"""Data frames and arrays with gaps: encoded as files are, alone and in pipelines."""
+
+import numpy as np
+import pytest
+from helpers.refusals import assert_refused
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from bayespoint import BayesPointClassifier
+from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.tables import Table
+from bayespoint.io.tables.frames import as_table
+
+GIVEN = {"gamma": 0.5, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
+NUMBERS, WORDS = [1.0, 2.0, np.nan, 6.0], ["red", "blue", "red", None]
+
+
+def test_a_frame_is_encoded_as_a_table():
+    pd = pytest.importorskip("pandas")
+    table = Table(("size", "colour"), (np.array(NUMBERS), np.array(WORDS, dtype=object)))
+    wanted = TableEncoder().fit(table).transform(table)
+    for sizes, words in (
+        (NUMBERS, WORDS),
+        (pd.array([1, 2, None, 6], dtype="Int64"), pd.Categorical(WORDS)),
+        (np.array([1, 2, None, 6], dtype=object), pd.array([" red", "blue", "red ", "NA"])),
+    ):
+        frame = pd.DataFrame({"size": sizes, "colour": words})
+        assert_array_equal(TableEncoder().fit_transform(frame), wanted)
+        assert TableEncoder().fit(frame).get_feature_names_out().tolist() == [
+            "size", "colour=blue", "colour=red",
+        ]  # fmt: skip
+    assert_array_equal(TableEncoder().fit(table).transform(frame[["colour", "size"]]), wanted)
+
+
+def test_arrays_have_numbered_columns():
+    table = as_table(np.array([[1, "a"], [None, "b"], [True, None]], dtype=object))
+    assert table.names == ("x0", "x1")
+    assert_array_equal(table.columns[0], [1, np.nan, 1])
+    assert table.columns[1].tolist() == ["a", "b", None]
+    listed = as_table([[1, "a"], [2.5, "b"]])
+    assert_array_equal(listed.columns[0], [1.0, 2.5])
+    assert as_table(np.array([["a"], ["b"]])).columns[0].tolist() == ["a", "b"]
+    assert as_table(table) is table
+
+
+def test_odd_data_are_refused():
+    cases = [
+        ({"data": np.ones(3)}, "two dimensions is needed; got ndarray of 1"),
+        ({"data": None}, "two dimensions is needed; got NoneType of 0"),
+        ({"data": [[1.0], [np.inf]]}, "column 'x0', row 2: the number is infinite"),
+        ({"data": np.ones((0, 2))}, "no rows of data"),
+    ]
+    assert_refused(as_table, cases)
+
+
+def test_the_pipeline_that_the_message_names():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = X[:, 0] > 0
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    clf = BayesPointClassifier(**GIVEN)
+    words = r"X contains NaN.*make_pipeline\(TableEncoder\(\), BayesPointClassifier\(\)\)"
+    with pytest.raises(ValueError, match=words):
+        clf.fit(gaps, y)
+    with pytest.raises(ValueError, match=words):
+        clf.fit(X, y).predict(gaps)
+    pipeline = clone(make_pipeline(TableEncoder(), clf))
+    assert pipeline.fit(gaps, y).score(X, y) > 0.85
+
+
+def test_groups_of_an_encoder_for_a_pipeline():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    words = rng.choice(list("abcd"), 60)
+    frame = pd.DataFrame({"size": rng.standard_normal(60), "word": words})
+    y = (frame["size"] > 0) ^ (frame["word"] > "b")
+    encoder = TableEncoder().fit(frame)
+    clf = BayesPointClassifier(**GIVEN | {"gamma": "ard"}, feature_groups=encoder.feature_groups_)
+    fitted = make_pipeline(encoder, clf).fit(frame, y)[-1]
+    assert len(set(fitted.gamma_[1:].round(12).tolist())) == 1
+    assert fitted.gamma_.shape == (5,)
