@@ -8,7 +8,7 @@ them is. Other settings are then chosen as ever, with the columns scaled.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,8 +62,10 @@ NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
 # Rows that are too few to tell features apart by themselves.
 LEAST_ROWS = 50
 
-# Standard errors by which others must be better than one width.
+# Standard errors by which others must be better than one width, and between which more rows are
+# asked, if there are any.
 CHANCE = 1.5
+LEAST_DOUBT, MOST_DOUBT = 0.5, 3.0
 
 # Softness is no less than this while widths are learnt.
 LEAST_SOFTNESS = 1e-3
@@ -134,6 +136,15 @@ class Widths:
     figures: dict[str, Any] | None
 
 
+class Candidate(NamedTuple):
+    """Widths that are compared."""
+
+    kind: str  # of NAMES
+    widths: list[Array | None]  # of each fold, in units of the common one
+    settings: Any
+    values: list[Array]  # log-probabilities of the labels of each fold, in the order of rows
+
+
 def why_not(kernel: Any, n_columns: int) -> str | None:
     """Why features cannot have widths of their own; None if they can."""
     if not (isinstance(kernel, str) and kernel in ("rbf", "laplacian")):
@@ -192,84 +203,102 @@ class WidthSearch:
             Width to begin with in given units.
         only : {"full"}, optional
         """
-        begin = self._settings
-        bases: dict[str, Array | None] = {}
-        if self.columns.comparable and only is None:
-            bases["given"] = None
         relative = self.standard()
         n_moving = int(np.sum(relative > 0))
         if not n_moving:
-            return Widths(None, scale, begin.softness, None)
-        spread = self.columns.unit[relative > 0]
-        if only or "given" not in bases or np.ptp(np.log(spread)) > np.log(1.5):
-            bases["standard"] = relative
-        found: dict[str, Settings] = {}
-        values: dict[str, Array] = {}
-        for name, base in bases.items():
-            gamma = 1 / (np.sum(spread**self._power) if base is None else n_moving)
-            begin = replace(begin, gamma=gamma)
-            found[name], values[name] = self._climbed(self._same(base), begin, FIRST_STEPS)
-        name = self._better(values, list(bases))
+            return Widths(None, scale, self._settings.softness, None)
+        folds = self._folds[:1] if only else self._folds
+        bases = self._bases(relative, n_moving, folds, only)
+        first = self._better(bases)
         few = np.ptp(self._group[relative > 0]) == 0 or len(self._sample) < LEAST_ROWS
         if (few and only is None) or self._search.late():
-            return self._result(bases[name], found[name], values, name)
-        base_relative = bases[name]
-        base = np.ones(len(relative)) if base_relative is None else base_relative
+            return self._result(bases, first, first.widths[0])
+        base = np.ones(len(relative)) if first.widths[0] is None else first.widths[0]
         base = np.where(relative > 0, base, 0.0)
-        learn = partial(self._learnt, base, found[name])
-        learnt = self._each_fold(learn)
-        candidates = {"full": learnt}
+        learn = partial(self._learnt, base, first.settings)
+        learnt = self._each_fold(learn, folds)
+        others = [self._climbed("full", learnt, first.settings, NEXT_STEPS)]
         if only is None:
-            candidates["shrunk"] = [np.sqrt(base * full) for full in learnt]
-        for kind, widths in candidates.items():
-            found[kind], values[kind] = self._climbed(widths, found[name], NEXT_STEPS)
-        best = self._better(values, [name, *candidates]) if only is None else only
-        if best == name:
-            return self._result(bases[name], found[name], values, name)
-        final = candidates[best][0]
-        if len(self._folds) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
-            final = self._learnt_from_all(base, learnt, found[name])
-            final = np.sqrt(base * final) if best == "shrunk" else final
-        return self._result(final, found[best], values, best)
+            halves = [np.sqrt(base * full) for full in learnt]
+            others.append(self._climbed("shrunk", halves, first.settings, NEXT_STEPS))
+        while only is None and self._in_doubt([first, *others]) and not self._search.late():
+            self._next_fold([*bases, *others], learn, base)
+        best = self._better([first, *others]) if only is None else others[0]
+        if best is first:
+            return self._result([*bases, *others], first, first.widths[0])
+        final = best.widths[0]
+        if len(others[0].widths) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
+            final = self._learnt_from_all(base, others[0].widths, first.settings)
+            final = np.sqrt(base * final) if best.kind == "shrunk" else final
+        return self._result([*bases, *others], best, final)
 
-    def _same(self, relative: Array | None) -> list[Array | None]:
-        """The same widths for all folds."""
-        return [relative] * len(self._folds)
+    def _bases(
+        self, relative: Array, n_moving: int, folds: Sequence[int], only: str | None
+    ) -> "list[Candidate]":
+        """One width: in given units, where these may do, and of columns that are scaled."""
+        found, spread = [], self.columns.unit[relative > 0]
+        if self.columns.comparable and only is None:
+            begin = replace(self._settings, gamma=1 / np.sum(spread**self._power))
+            found.append(self._climbed("given", [None] * len(folds), begin, FIRST_STEPS))
+        if not found or np.ptp(np.log(spread)) > np.log(1.5):
+            begin = replace(self._settings, gamma=1 / n_moving)
+            found.append(self._climbed("standard", [relative] * len(folds), begin, FIRST_STEPS))
+        return found
 
-    def _better(self, values: dict[str, Array], names: Sequence[str]) -> str:
-        """Return the first name, or that of the best that is better by more than chance."""
-        best, most = names[0], 0.0
-        for name in names[1:]:
-            mean, error = self._gain(values[name], values[names[0]])
+    def _better(self, candidates: "Sequence[Candidate]") -> "Candidate":
+        """Return the first, or the best of those that are better by more than chance."""
+        best, most = candidates[0], 0.0
+        for one in candidates[1:]:
+            mean, error = self._gain(one, candidates[0])
             if mean > CHANCE * error and mean > most:
-                best, most = name, mean
+                best, most = one, mean
         return best
 
-    def _gain(self, value: Array, other: Array) -> tuple[float, float]:
+    def _in_doubt(self, candidates: "Sequence[Candidate]") -> bool:
+        """Whether labels of more rows may tell which is best."""
+        if len(candidates[0].values) > int(self._fold.max()):
+            return False
+        gains = [self._gain(one, candidates[0]) for one in candidates[1:]]
+        mean, error = max(gains)
+        return LEAST_DOUBT * error < mean < MOST_DOUBT * error
+
+    def _next_fold(
+        self, candidates: "Sequence[Candidate]", learn: Callable[[int], Array], base: Array
+    ) -> None:
+        """Ask all candidates for the labels of one more fold."""
+        fold = len(candidates[0].values)
+        learnt = learn(fold)
+        widths = {"full": learnt, "shrunk": np.sqrt(base * learnt)}
+        for one in candidates:
+            one.widths.append(widths.get(one.kind, one.widths[0]))
+            trials = self._trials(one.widths[fold], fold)
+            one.values.append(self._log_proba(trials, one.settings, fold))
+
+    def _gain(self, one: "Candidate", other: "Candidate") -> tuple[float, float]:
         """Mean difference of log-probabilities, and its standard error."""
-        gain, weight = value - other, self._weights()
+        gain = np.concatenate(one.values) - np.concatenate(other.values)
+        weight = self._weights(len(one.values))
         mean = np.average(gain, weights=weight)
         error = np.sqrt(np.sum(weight**2 * (gain - mean) ** 2)) / np.sum(weight)
         return float(mean), float(error)
 
-    def _weights(self) -> Array:
-        parts = [self._sample[self._fold == fold] for fold in self._folds]
+    def _weights(self, n_folds: int) -> Array:
+        parts = [self._sample[self._fold == fold] for fold in range(n_folds)]
         return self._data.distinct.weight[np.concatenate(parts)]
 
     def _result(
-        self, relative: Array | None, settings: "Settings", values: dict[str, Array], name: str
+        self, candidates: "Sequence[Candidate]", best: "Candidate", relative: Array | None
     ) -> Widths:
-        weight, first = self._weights(), next(iter(values.values()))
+        weight = self._weights(len(best.values))
         figures = {
-            "chosen": NAMES[name], "rows": len(weight),
+            "chosen": NAMES[best.kind], "rows": len(weight),
             "log_proba": {
-                NAMES[kind]: float(np.average(value, weights=weight))
-                for kind, value in values.items()
+                NAMES[one.kind]: float(np.average(np.concatenate(one.values), weights=weight))
+                for one in candidates
             },
-            "gain": {
-                NAMES[kind]: list(self._gain(value, first)) for kind, value in values.items()
-            },
+            "gain": {NAMES[one.kind]: list(self._gain(one, candidates[0])) for one in candidates},
         }  # fmt: skip
+        settings = best.settings
         return Widths(relative, float(settings.gamma), settings.softness, figures)
 
     # ------------------------------------------------------------------------- comparison
@@ -296,18 +325,17 @@ class WidthSearch:
         return divided([r for r, _ in rows], [o for _, o in rows])
 
     def _climbed(
-        self, widths: Sequence[Array | None], settings: Any, steps: Any
-    ) -> tuple[Any, Array]:
-        """Settings that suit the labels of the first fold; log-probabilities of all folds.
+        self, kind: str, widths: Sequence[Array | None], settings: Any, steps: Any
+    ) -> "Candidate":
+        """Candidate with the settings that suit the labels of the first fold.
 
-        ``widths``: of each fold. Fold after fold, in the order of rows.
+        ``widths``: of each fold.
         """
         trials = self._trials(widths[0], 0)
         settings = trials.climbed(settings, self._search.names, steps)
-        found = [self._log_proba(trials, settings, 0)]
-        for fold in self._folds[1:]:
-            found.append(self._log_proba(self._trials(widths[fold], fold), settings, fold))
-        return settings, np.concatenate(found)
+        found = [trials, *(self._trials(widths[k], k) for k in range(1, len(widths)))]
+        values = [self._log_proba(one, settings, fold) for fold, one in enumerate(found)]
+        return Candidate(kind, list(widths), settings, values)
 
     def _log_proba(self, trials: CellTrials, settings: Any, fold: int) -> Array:
         value = np.empty(len(self._data.distinct.label))
@@ -316,13 +344,17 @@ class WidthSearch:
 
     # --------------------------------------------------------------------------- learning
 
-    def _each_fold(self, solve: Callable[[int], Any]) -> list[Any]:
-        """Solve all folds: where there are several, each in a thread."""
-        return self._search.threads.each(solve, self._folds)
+    def _each_fold(self, learn: Callable[..., Array], folds: Sequence[int]) -> list[Array]:
+        """Learn without each fold: where there are several, each in a thread."""
+        if len(folds) == 1:
+            return [learn(folds[0])]
+        return self._search.threads.each(partial(learn, threads=Threads(1)), folds)
 
-    def _learnt(self, base: Array, settings: Any, fold: int) -> Array:
+    def _learnt(
+        self, base: Array, settings: Any, fold: int, threads: Threads | None = None
+    ) -> Array:
         """Widths in units of the common one, from rows that are not of a fold."""
-        threads = Threads(1) if len(self._folds) > 1 else self._search.threads
+        threads = threads or self._search.threads
         gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
@@ -343,7 +375,7 @@ class WidthSearch:
             widths = found / unit
         return widths / gamma
 
-    def _learnt_from_all(self, base: Array, learnt: list[Array], settings: Any) -> Array:
+    def _learnt_from_all(self, base: Array, learnt: list[Any], settings: Any) -> Array:
         """Go on from what a fold has learnt: the one with the largest evidence of all rows."""
         rows = np.arange(len(self._data.distinct.label))
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)

@@ -247,7 +247,7 @@ def learn_widths(
         widths = origin * np.exp(log)[group]
         sweeps = FIRST_SWEEPS if step == 1 else 1
         found = threads.each(lambda c: c.slopes(widths, kernel, sweeps), cells)  # noqa: B023
-        total = np.bincount(group, weights=np.sum(found, axis=0))
+        total: Any = np.bincount(group, weights=np.sum(found, axis=0))
         total -= np.where(moving, log - log[moving].mean(), 0.0) / deviation**2
         slope += (1 - MEMORY) * (total - slope)
         square += (1 - SQUARED_MEMORY) * (total**2 - square)
