@@ -41,8 +41,9 @@ COMPARABLE, MOST_NARROW = 0.1, 0.25
 # and work (operations) of a step.
 LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 1_000, 16, 3
 LEARNING_WORK = 6e9
+MANY_SHARE = 0.7  # of these sizes, with more than two classes
 ROUNDS = 2
-LAST_STEPS = 20  # from all rows, where these are few
+LAST_STEPS = 25  # from all rows, where these are few
 
 # The second start is so many times wider, where there are more than few columns: features that act
 # both ways are lost from the first.
@@ -358,7 +359,7 @@ class WidthSearch:
         gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
-        widths, whole = begin, np.sum(allowed) <= WHOLE_SIZE
+        widths, whole = begin, np.sum(allowed) <= self._sized(WHOLE_SIZE)
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         unit = self._units() ** self._power
         for number in range(1 if whole else ROUNDS):
@@ -381,7 +382,7 @@ class WidthSearch:
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         threads, gamma = self._search.threads, settings.gamma
         unit = self._units() ** self._power
-        whole = len(rows) <= WHOLE_SIZE
+        whole = len(rows) <= self._sized(WHOLE_SIZE)
         begins = [gamma * widths for widths in learnt]
         cells = self._cells(begins[0], kernel, settings, rows, 0, whole)
         best = max(begins, key=lambda w: evidence_of(cells, w * unit, kernel, threads))
@@ -400,13 +401,16 @@ class WidthSearch:
         scale = replace(kernel, gamma=widths).column_scale
         seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
         X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
-        cell_of = (tree := grow(X, LEARNT_SIZE, seed, scale)).route(X)
-        n, p = LEARNT_SIZE, self._X.shape[1]
+        n, p = self._sized(LEARNT_SIZE), self._X.shape[1]
+        cell_of = (tree := grow(X, n, seed, scale)).route(X)
         work = (n**3 + 4 * n**2 * p) * len(machines)
         n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
         numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
         parts = [rows[cell_of == k] for k in numbers]
         return [self._cell(part, settings, machines) for part in parts if len(part) > 1]
+
+    def _sized(self, size: int) -> int:
+        return size if self._data.n_machines == 1 else int(MANY_SHARE * size)
 
     def _machines(self) -> list[int]:
         """Classes that are told from the rest: the largest."""

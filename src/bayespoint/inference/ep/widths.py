@@ -25,8 +25,8 @@ from bayespoint.inference.ep.sites import Sites, next_sites
 
 # Steps (Adam's, in the logarithms), of several starts before one of them goes on, and their sizes,
 # sweeps before the first one, and the share of a sweep's change that sites take.
-STEPS, TRIED_STEPS, FIRST_SWEEPS = 40, 16, 8
-RATE, LAST_RATE = 0.2, 0.05
+STEPS, TRIED_STEPS, FIRST_SWEEPS = 60, 16, 8
+RATE, LAST_RATE = 0.2, 0.1
 DAMPING = 0.7
 MEMORY, SQUARED_MEMORY = 0.9, 0.99  # of slopes
 
