@@ -17,10 +17,11 @@ from bayespoint._support.devices import (
     explaining_memory,
     torch_device,
 )
-from bayespoint._support.threads import open_threads
+from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.prediction import Cellwise
 from bayespoint.inference.ep.cells.sweeps import CellSweeps
+from bayespoint.inference.ep.widths import HostCells, WidthCell, WidthCells
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
 from bayespoint.space.host import Host
@@ -45,6 +46,7 @@ class Engines(NamedTuple):
     site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
     arrays: Callable[[Rows], Arrays]  # what links are fitted with
     cell_sweeps: Callable[[], Any]  # class of what sweeps cells of expectation propagation
+    width_cells: Callable[[Rows, list[WidthCell], Threads], WidthCells]  # what learns widths
 
 
 HOST = Engines(
@@ -57,6 +59,7 @@ HOST = Engines(
     site_blocks=lambda _rows, _n_machines: Block.make,
     arrays=lambda _rows: ON_HOST,
     cell_sweeps=lambda: CellSweeps,
+    width_cells=lambda _rows, cells, threads: HostCells(cells, threads),
 )
 
 
@@ -79,6 +82,7 @@ def _on_gpu() -> Engines:
         site_blocks=engines.site_blocks,
         arrays=engines.arrays,
         cell_sweeps=_device_sweeps,
+        width_cells=_device_cells,
     )
 
 
@@ -86,6 +90,12 @@ def _device_sweeps() -> Any:
     from bayespoint.inference.ep.cells.on_device import DeviceSweeps
 
     return DeviceSweeps
+
+
+def _device_cells(rows: Rows, cells: list[WidthCell], _threads: Threads) -> WidthCells:
+    from bayespoint.inference.ep.widths_on_device import DeviceCells
+
+    return DeviceCells.of(cells, rows.device)
 
 
 def place_of(
