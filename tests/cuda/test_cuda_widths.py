@@ -16,7 +16,8 @@ def test_slopes_and_evidence_are_those_of_the_cpu():
         host, there = both(cells_of((700, 300, 513), noise=0.05), GPU)
         for sweeps in (8, 1, 1):
             slopes, expected = (one.slopes(WIDTHS, kernel, sweeps) for one in (there, host))
-            assert_allclose(slopes, expected, atol=2e-2)
+            # Of up to 100, of which single precision is off by 0.04 on either.
+            assert_allclose(slopes, expected, atol=0.1)
         evidence = [one.log_evidence(WIDTHS, kernel) for one in (there, host)]
         assert_allclose(*evidence, rtol=1e-5)
 

@@ -19,7 +19,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import folds_of, link_points
 from bayespoint.estimators.cells import FOLDS, CellTrials, Division, divided
 from bayespoint.estimators.trials import CellSearch
-from bayespoint.inference.engines import engines_of
+from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
@@ -329,14 +329,13 @@ class WidthSearch:
         gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
-        widths, whole = begin, np.sum(allowed) <= WHOLE_SIZE
+        widths, rows = begin, np.flatnonzero(allowed)
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         unit = self._units() ** self._power
-        for number in range(1 if whole else ROUNDS):
+        for number in range(1 if len(rows) <= WHOLE_SIZE else ROUNDS):
             if self._search.late():
                 break
-            rows = np.flatnonzero(allowed)
-            parts = [rows] if whole else self._parts(widths, kernel, rows, number)
+            parts = self._parts(widths, kernel, rows, number)
             cells = self._cells(parts, settings, threads)
             begins = [widths * unit]
             if not number and np.sum(base > 0) > FEW_COLUMNS:
@@ -354,8 +353,7 @@ class WidthSearch:
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         gamma, unit = settings.gamma, self._units() ** self._power
         begins = [gamma * widths for widths in learnt]
-        whole = len(rows) <= WHOLE_SIZE
-        parts = [rows] if whole else self._parts(begins[0], kernel, rows, 0)
+        parts = self._parts(begins[0], kernel, rows, 0)
         cells = self._cells(parts, settings, self._search.threads)
         best = max(begins, key=lambda w: cells.log_evidence(w * unit, kernel))
         found = learn_widths(
@@ -365,11 +363,14 @@ class WidthSearch:
         return found / unit / gamma
 
     def _parts(self, widths: Array, kernel: Kernel, rows: Array, number: int) -> list[Array]:
-        """Rows of some cells, in columns scaled by widths."""
+        """Rows of some cells, in columns scaled by widths; all of few."""
+        if len(rows) <= WHOLE_SIZE:
+            return [rows]
         scale = replace(kernel, gamma=widths).column_scale
         seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
         X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
-        cell_of = (tree := grow(X, LEARNT_SIZE, seed, scale)).route(X)
+        tree = grow(X, LEARNT_SIZE, seed, scale)
+        cell_of = cells_of_rows(tree, self._data.inputs)[rows]
         n, p = LEARNT_SIZE, self._X.shape[1]
         work = (n**3 + 4 * n**2 * p) * len(self._machines())
         n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)

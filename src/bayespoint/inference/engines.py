@@ -21,11 +21,12 @@ from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.prediction import Cellwise
 from bayespoint.inference.ep.cells.sweeps import CellSweeps
+from bayespoint.inference.ep.cells.tree import Tree
 from bayespoint.inference.ep.widths import HostCells, WidthCell, WidthCells
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
 from bayespoint.space.host import Host
-from bayespoint.space.inputs import same_precision
+from bayespoint.space.inputs import Inputs, same_precision
 from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
@@ -131,6 +132,16 @@ def place_of(
     from bayespoint.gpu.device import Device
 
     return Device(found, device)
+
+
+def cells_of_rows(tree: Tree, inputs: Inputs) -> Array:
+    """Return the number of the cell of each row, found where the rows are."""
+    tensor = inputs.on_device()
+    if tensor is None:
+        return tree.route(inputs.matrix())
+    from bayespoint.inference.ep.cells.batches import route
+
+    return route(tree, tensor).cpu().numpy()
 
 
 def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
