@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from bayespoint._support.threads import Threads
 from bayespoint.inference.ep.cells.cell import propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import WidthCell, kernel_values, learn_widths
+from bayespoint.inference.ep.widths import HostCells, WidthCell, kernel_values, learn_widths
 from bayespoint.space.kernels import Kernel
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def log_evidence(kernel, widths, likelihood):
 @pytest.mark.parametrize("copies", [1.0, 2.5])
 def test_slopes_are_finite_differences(name, normalize, copies):
     kernel, likelihood = Kernel(name, bias=0.7, normalize=normalize), labels(Y, copies=copies)
-    cell = WidthCell(X, [likelihood], [None])
+    cell = WidthCell(X, [likelihood])
     for _ in range(100):
         found = cell.slopes(WIDTHS, kernel, sweeps=5)
     steps = 1e-5 * np.eye(4)
@@ -45,14 +45,14 @@ def test_slopes_are_finite_differences(name, normalize, copies):
     ]  # fmt: skip
     assert_allclose(found, expected, atol=1e-6)
     # Where sites are not those of these widths, they are others: the check can fail.
-    assert np.max(np.abs(WidthCell(X, [likelihood], [None]).slopes(WIDTHS, kernel) - found)) > 0.01
+    assert np.max(np.abs(WidthCell(X, [likelihood]).slopes(WIDTHS, kernel) - found)) > 0.01
 
 
 def test_single_precision_has_the_same_slopes():
     kernel, likelihood = Kernel("rbf", bias=1.0), labels(Y, softness=1e-3)
     found = []
     for dtype in (np.float32, np.float64):
-        cell = WidthCell(X.astype(dtype), [likelihood], [None])
+        cell = WidthCell(X.astype(dtype), [likelihood])
         for _ in range(40):
             slopes = cell.slopes(WIDTHS, kernel)
         found.append(slopes)
@@ -61,11 +61,11 @@ def test_single_precision_has_the_same_slopes():
 
 def learnt(X, y, group=None, **options):
     group = np.arange(X[0].shape[1]) if group is None else group
-    cells = [WidthCell(part, [labels(t)], [None]) for part, t in zip(X, y, strict=True)]
+    cells = [WidthCell(part, [labels(t)]) for part, t in zip(X, y, strict=True)]
     begin = np.full(X[0].shape[1], 0.25)
     kernel = Kernel("rbf", bias=1.0)
-    options = {"origin": begin, "threads": Threads(1), "group": group, **options}
-    return learn_widths(cells, begin, kernel, **options)
+    options = {"origin": begin, "group": group, **options}
+    return learn_widths(HostCells(cells, Threads(1)), begin, kernel, **options)
 
 
 def two_cells(n=120, p=6):
@@ -101,10 +101,15 @@ def test_a_narrow_prior_keeps_widths_together_and_stops_keep_them():
 
 def test_a_column_without_width_stays_out():
     X, y = two_cells()
-    cells = [WidthCell(part, [labels(t)], [None]) for part, t in zip(X, y, strict=True)]
+    cells = [WidthCell(part, [labels(t)]) for part, t in zip(X, y, strict=True)]
     begin = np.array([0.25, 0.25, 0.25, 0.25, 0.25, 0.0])
     found = learn_widths(
-        cells, begin, Kernel("rbf"), origin=begin, threads=Threads(1), group=np.arange(6), steps=5
+        HostCells(cells, Threads(1)),
+        begin,
+        Kernel("rbf"),
+        origin=begin,
+        group=np.arange(6),
+        steps=5,
     )
     assert found[-1] == 0
     assert np.all(found[:-1] > 0)

@@ -9,7 +9,7 @@ from scipy.special import expit, ndtr, softmax
 
 from bayespoint.space import links
 from bayespoint.space.decisions import combine_votes
-from bayespoint.space.links import Link, fit_link, fit_steepness, probabilities, shifted
+from bayespoint.space.links import Link, fit_link, fit_links, fit_steepness, probabilities, shifted
 
 N_CHAINS = 32
 
@@ -331,3 +331,21 @@ def test_one_class_of_one_row_leaves_the_others_their_matrix():
     assert right[0] == pytest.approx(right[1], abs=0.01)
     assert_array_equal(with_it.weights[3, :3], np.zeros(3))
     assert with_it.offset[3] == 0
+
+
+def test_rounding_moves_no_row_to_another_fold():
+    """Two rows of like outputs: the least difference would let them change places in a sort."""
+    rng = np.random.default_rng(10)
+    label = np.arange(60) % 3
+    outputs = rng.normal(size=(60, 3)) + np.eye(3)[label]
+    outputs[3] = outputs[0]
+    moved = outputs.copy()
+    moved[0] += 1e-9
+    moved[3] -= 1e-9
+    one, other = (fit_links(given, label, ones(label)) for given in (outputs, moved))
+    assert_array_equal(one.fold, other.fold)
+    assert np.ptp(np.bincount(one.fold)) <= 1
+    for k in range(3):
+        assert np.ptp(np.bincount(one.fold[label == k])) <= 1
+    for left, right in zip(one.without, other.without, strict=True):
+        assert_allclose(left.weights, right.weights, atol=1e-6)

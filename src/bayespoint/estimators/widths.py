@@ -19,10 +19,11 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import folds_of, link_points
 from bayespoint.estimators.cells import FOLDS, CellTrials, Division, divided
 from bayespoint.estimators.trials import CellSearch
+from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import WidthCell, best_widths, evidence_of, learn_widths
+from bayespoint.inference.ep.widths import WidthCell, WidthCells, best_widths, learn_widths
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.kernels import Kernel
 
@@ -359,18 +360,19 @@ class WidthSearch:
         gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
-        widths, whole = begin, np.sum(allowed) <= self._sized(WHOLE_SIZE)
+        widths, rows = begin, np.flatnonzero(allowed)
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
         unit = self._units() ** self._power
-        for number in range(1 if whole else ROUNDS):
+        for number in range(1 if len(rows) <= self._sized(WHOLE_SIZE) else ROUNDS):
             if self._search.late():
                 break
-            cells = self._cells(widths, kernel, settings, np.flatnonzero(allowed), number, whole)
+            parts = self._parts(widths, kernel, rows, number)
+            cells = self._cells(parts, settings, threads)
             begins = [widths * unit]
             if not number and np.sum(base > 0) > FEW_COLUMNS:
                 begins.append(begins[0] / WIDER)
             found = best_widths(
-                cells, begins, kernel, origin=begin * unit, threads=threads, group=self._group,
+                cells, begins, kernel, origin=begin * unit, group=self._group,
                 stop=self._search.late,
             )  # fmt: skip
             widths = found / unit
@@ -380,34 +382,32 @@ class WidthSearch:
         """Go on from what a fold has learnt: the one with the largest evidence of all rows."""
         rows = np.arange(len(self._data.distinct.label))
         kernel = self._search.parameters.kernel_with(1.0, settings.bias)
-        threads, gamma = self._search.threads, settings.gamma
-        unit = self._units() ** self._power
-        whole = len(rows) <= self._sized(WHOLE_SIZE)
+        gamma, unit = settings.gamma, self._units() ** self._power
         begins = [gamma * widths for widths in learnt]
-        cells = self._cells(begins[0], kernel, settings, rows, 0, whole)
-        best = max(begins, key=lambda w: evidence_of(cells, w * unit, kernel, threads))
+        parts = self._parts(begins[0], kernel, rows, 0)
+        cells = self._cells(parts, settings, self._search.threads)
+        best = max(begins, key=lambda w: cells.log_evidence(w * unit, kernel))
         found = learn_widths(
-            cells, best * unit, kernel, origin=gamma * base * unit, threads=threads,
-            group=self._group, steps=LAST_STEPS, stop=self._search.late,
+            cells, best * unit, kernel, origin=gamma * base * unit, group=self._group,
+            steps=LAST_STEPS, stop=self._search.late,
         )  # fmt: skip
         return found / unit / gamma
 
-    def _cells(
-        self, widths: Array, kernel: Kernel, settings: Any, rows: Array, number: int, whole: bool
-    ) -> list[WidthCell]:
-        machines = self._machines()
-        if whole:
-            return [self._cell(rows, settings, machines)]
+    def _parts(self, widths: Array, kernel: Kernel, rows: Array, number: int) -> list[Array]:
+        """Rows of some cells, in columns scaled by widths; all of few."""
+        if len(rows) <= self._sized(WHOLE_SIZE):
+            return [rows]
         scale = replace(kernel, gamma=widths).column_scale
         seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
         X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
         n, p = self._sized(LEARNT_SIZE), self._X.shape[1]
-        cell_of = (tree := grow(X, n, seed, scale)).route(X)
-        work = (n**3 + 4 * n**2 * p) * len(machines)
+        tree = grow(X, n, seed, scale)
+        cell_of = cells_of_rows(tree, self._data.inputs)[rows]
+        work = (n**3 + 4 * n**2 * p) * len(self._machines())
         n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
         numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
         parts = [rows[cell_of == k] for k in numbers]
-        return [self._cell(part, settings, machines) for part in parts if len(part) > 1]
+        return [part for part in parts if len(part) > 1]
 
     def _sized(self, size: int) -> int:
         return size if self._data.n_machines == 1 else int(MANY_SHARE * size)
@@ -419,29 +419,33 @@ class WidthSearch:
             return [1]
         return np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
 
-    def _cell(self, rows: Array, settings: Any, machines: Sequence[int]) -> WidthCell:
-        """Rows in units of the columns, and likelihoods of their labels."""
+    def _cells(self, parts: list[Array], settings: Any, threads: Threads) -> WidthCells:
+        """Cells of such rows, in units of the columns, with the likelihoods of their labels."""
         soft = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
-        _, problem = self._search.problem_with(soft, rows)
-        part = labels_of(problem)
+        _, problem = self._search.problem_with(soft, np.concatenate(parts))
+        at = {c: k for k, c in enumerate(machines_of(len(self._data.classes)))}
+        labels = [labels_of(problem, at[c]) for c in self._machines()]
+        ends = np.cumsum([len(part) for part in parts])
+        cells = [
+            WidthCell(
+                self._in_units(part), [one.take(slice(end - len(part), end)) for one in labels]
+            )
+            for part, end in zip(parts, ends, strict=True)
+        ]
+        return engines_of(problem.rows).width_cells(problem.rows, cells, threads)
+
+    def _in_units(self, rows: Array) -> Array:
         X = self._X[rows].astype(np.float64)
         X = X.toarray() if sp.issparse(X) else X
-        X = ((X - X.mean(axis=0)) / self._units()).astype(np.float32)
-        at = {c: k for k, c in enumerate(machines_of(len(self._data.classes)))}
-        likelihoods = [part(at[c]) for c in machines]
-        return WidthCell(X, likelihoods, [None] * len(machines))
+        return ((X - X.mean(axis=0)) / self._units()).astype(np.float32)
 
     def _units(self) -> Array:
         return np.where(np.isfinite(self.columns.unit), self.columns.unit, 1.0)
 
 
-def labels_of(problem: Problem) -> Callable[[int], Likelihood]:
-    """Return the likelihood of the labels of each machine."""
+def labels_of(problem: Problem, machine: int) -> Likelihood:
+    """Return the likelihood of the labels of a machine."""
     copies = problem.weight if problem.softness else np.ones_like(problem.weight)
-
-    def of(machine: int) -> Likelihood:
-        odds, log_right = problem.odds[machine] / copies, problem.log_right[machine] / copies
-        targets = problem.targets[machine].astype(np.float64)
-        return Likelihood(targets, problem.ridge, odds, log_right, copies)
-
-    return of
+    odds, log_right = problem.odds[machine] / copies, problem.log_right[machine] / copies
+    targets = problem.targets[machine].astype(np.float64)
+    return Likelihood(targets, problem.ridge, odds, log_right, copies)

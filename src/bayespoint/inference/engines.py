@@ -17,14 +17,16 @@ from bayespoint._support.devices import (
     explaining_memory,
     torch_device,
 )
-from bayespoint._support.threads import open_threads
+from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.prediction import Cellwise
 from bayespoint.inference.ep.cells.sweeps import CellSweeps
+from bayespoint.inference.ep.cells.tree import Tree
+from bayespoint.inference.ep.widths import HostCells, WidthCell, WidthCells
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
 from bayespoint.space.host import Host
-from bayespoint.space.inputs import same_precision
+from bayespoint.space.inputs import Inputs, same_precision
 from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
 from bayespoint.space.version_space import VersionSpace
@@ -45,6 +47,7 @@ class Engines(NamedTuple):
     site_blocks: Callable[[Rows, int], Callable]  # what factorises for expectation propagation
     arrays: Callable[[Rows], Arrays]  # what links are fitted with
     cell_sweeps: Callable[[], Any]  # class of what sweeps cells of expectation propagation
+    width_cells: Callable[[Rows, list[WidthCell], Threads], WidthCells]  # what learns widths
 
 
 HOST = Engines(
@@ -57,6 +60,7 @@ HOST = Engines(
     site_blocks=lambda _rows, _n_machines: Block.make,
     arrays=lambda _rows: ON_HOST,
     cell_sweeps=lambda: CellSweeps,
+    width_cells=lambda _rows, cells, threads: HostCells(cells, threads),
 )
 
 
@@ -79,6 +83,7 @@ def _on_gpu() -> Engines:
         site_blocks=engines.site_blocks,
         arrays=engines.arrays,
         cell_sweeps=_device_sweeps,
+        width_cells=_device_cells,
     )
 
 
@@ -86,6 +91,12 @@ def _device_sweeps() -> Any:
     from bayespoint.inference.ep.cells.on_device import DeviceSweeps
 
     return DeviceSweeps
+
+
+def _device_cells(rows: Rows, cells: list[WidthCell], _threads: Threads) -> WidthCells:
+    from bayespoint.inference.ep.widths_on_device import DeviceCells
+
+    return DeviceCells.of(cells, rows.device)
 
 
 def place_of(
@@ -121,6 +132,16 @@ def place_of(
     from bayespoint.gpu.device import Device
 
     return Device(found, device)
+
+
+def cells_of_rows(tree: Tree, inputs: Inputs) -> Array:
+    """Return the number of the cell of each row, found where the rows are."""
+    tensor = inputs.on_device()
+    if tensor is None:
+        return tree.route(inputs.matrix())
+    from bayespoint.inference.ep.cells.batches import route
+
+    return route(tree, tensor).cpu().numpy()
 
 
 def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:

@@ -186,7 +186,10 @@ def fit_links(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
     usual: tuple[float, float] | None = None, arrays: Arrays = ON_HOST,
 ) -> FittedLink:  # fmt: skip
-    """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for."""
+    """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for.
+
+    Folds follow the order of the rows, which merging has set by their content.
+    """
     pull, fold, without = _pulled(outputs, label, weight, noise, usual)
     link = _fit(outputs, label, weight, noise, usual, pull, arrays=arrays)
     return FittedLink(link, fold, without)
@@ -199,8 +202,8 @@ def _pulled(
     fold = np.zeros(len(label), dtype=np.int64)
     if outputs.ndim == 1 or len(label) > FEW_ROWS:
         return PULL, fold, []
-    own = outputs[np.arange(len(label)), label]  # whatever the order of the rows
-    fold[np.lexsort((own, label))] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
+    # By their place, not by outputs: rounding would move rows of like outputs to other folds.
+    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
     begin = LinkLoss(outputs, label, weight, noise, usual).steepness().x
     data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0)).likelihood
     best, least = (PULL, fold, list[Link]()), None

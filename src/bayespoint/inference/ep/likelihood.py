@@ -1,6 +1,6 @@
 """The likelihood of labels, and its moments under Gaussian outputs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, owens_t
@@ -21,6 +21,10 @@ class Likelihood(NamedTuple):
     odds: Array  # (m,), log-odds of a right label, -log rho; infinite where it is sure
     log_right: Array  # (m,), log a_i, the probability of a label that is right
     copies: Array | float = 1.0  # of each point, with a label and softness of its own
+
+    def take(self, index: Any) -> "Likelihood":
+        """Return that of some points; copies are of each."""
+        return Likelihood(*(np.asarray(field)[index] for field in self))
 
     def moments(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """Log of the mean of l_i under N(mean, variance), its slope and curvature in the mean."""

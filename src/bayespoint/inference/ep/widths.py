@@ -11,8 +11,8 @@ it for each column. Sites follow by a sweep a step.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,6 +39,43 @@ LEAST_TAU = 1e-12
 # Logarithms may go so far from those of the prior.
 FARTHEST = 12.0
 
+# Change of sites that leaves the evidence as it is, nearly.
+AT_REST = 1e-2
+
+
+class WidthCells(Protocol):
+    """Cells that widths are learnt on: `HostCells`, or what does the same on a GPU."""
+
+    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+        """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
+
+    def log_evidence(self, widths: Array, kernel: Any) -> float:
+        """Sum over machines and cells, with the sites as they are after some more sweeps."""
+
+    def fresh(self) -> "WidthCells":
+        """Return the same cells without sites."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HostCells:
+    """Cells on the host, each in a thread."""
+
+    cells: "Sequence[WidthCell]"
+    threads: Threads
+
+    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+        """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
+        found = self.threads.each(lambda cell: cell.slopes(widths, kernel, sweeps), self.cells)
+        return np.sum(found, axis=0)
+
+    def log_evidence(self, widths: Array, kernel: Any) -> float:
+        """Sum over machines and cells, with the sites as they are after some more sweeps."""
+        return sum(self.threads.each(lambda cell: cell.log_evidence(widths, kernel), self.cells))
+
+    def fresh(self) -> "HostCells":
+        """Return the same cells without sites."""
+        return replace(self, cells=[WidthCell(cell.X, cell.likelihoods) for cell in self.cells])
+
 
 @dataclass(eq=False, repr=False)
 class WidthCell:
@@ -56,7 +93,10 @@ class WidthCell:
 
     X: Array
     likelihoods: list[Likelihood]
-    sites: list[Sites | None]
+    sites: list[Sites | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sites = [None] * len(self.likelihoods)
 
     def slopes(
         self, widths: Array, kernel: Any, sweeps: int = 1, damping: float = DAMPING
@@ -89,7 +129,7 @@ class WidthCell:
         K = (kernel_values(kernel.name, self.X, widths).astype(np.float64) + kernel.bias) * share
         found = [
             propagate_cell(
-                K, np.zeros(len(K)), likelihood, sites, tol=1e-2, max_sweeps=FIRST_SWEEPS,
+                K, np.zeros(len(K)), likelihood, sites, tol=AT_REST, max_sweeps=FIRST_SWEEPS,
                 dtype=self.X.dtype,
             ).log_evidence
             for likelihood, sites in zip(self.likelihoods, self.sites, strict=True)
@@ -185,46 +225,35 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
     return 2 * (squares - products).astype(np.float64)
 
 
-def best_widths(
-    cells: Sequence[WidthCell], begins: Sequence[Array], kernel: Any, *, threads: Threads,
-    **options: Any,
-) -> Array:  # fmt: skip
+def best_widths(cells: WidthCells, begins: Sequence[Array], kernel: Any, **options: Any) -> Array:
     """Learn widths from several starts: that with the largest evidence after some steps goes on.
 
     Parameters as for `learn_widths`.
     """
     found = []
     for begin in begins if len(begins) > 1 else ():
-        fresh = [replace(cell, sites=[None] * len(cell.sites)) for cell in cells]
-        widths = learn_widths(
-            fresh, begin, kernel, threads=threads, steps=TRIED_STEPS, last_rate=RATE, **options
-        )
-        found.append((evidence_of(fresh, widths, kernel, threads), widths))
+        fresh = cells.fresh()
+        widths = learn_widths(fresh, begin, kernel, steps=TRIED_STEPS, last_rate=RATE, **options)
+        found.append((fresh.log_evidence(widths, kernel), widths))
     best = max(found, key=lambda pair: pair[0])[1] if found else begins[0]
-    return learn_widths(cells, best, kernel, threads=threads, **options)
-
-
-def evidence_of(cells: Sequence[WidthCell], widths: Array, kernel: Any, threads: Threads) -> float:
-    """Log evidence of all cells."""
-    return sum(threads.each(lambda cell: cell.log_evidence(widths, kernel), cells))
+    return learn_widths(cells, best, kernel, **options)
 
 
 def learn_widths(
-    cells: Sequence[WidthCell], begin: Array, kernel: Any, *, origin: Array, threads: Threads,
-    group: Array, steps: int = STEPS, last_rate: float = LAST_RATE,
-    deviation: float = DEVIATION, stop: Callable[[], bool] = lambda: False,
+    cells: WidthCells, begin: Array, kernel: Any, *, origin: Array, group: Array,
+    steps: int = STEPS, last_rate: float = LAST_RATE, deviation: float = DEVIATION,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Array:  # fmt: skip
     """Raise the evidence of cells by steps in the logarithms of widths.
 
     Parameters
     ----------
-    cells : sequence of WidthCell
+    cells : WidthCells
     begin : ndarray of shape (n_features,)
         Widths to begin with.
     kernel : Kernel
     origin : ndarray of shape (n_features,)
         Widths that the prior is about: all of them times a common factor.
-    threads : Threads
     group : ndarray of int, shape (n_features,)
         Columns of a group change together.
     steps : int
@@ -245,9 +274,8 @@ def learn_widths(
         if stop():
             break
         widths = origin * np.exp(log)[group]
-        sweeps = FIRST_SWEEPS if step == 1 else 1
-        found = threads.each(lambda c: c.slopes(widths, kernel, sweeps), cells)  # noqa: B023
-        total: Any = np.bincount(group, weights=np.sum(found, axis=0))
+        found = cells.slopes(widths, kernel, FIRST_SWEEPS if step == 1 else 1)
+        total: Array = np.bincount(group, weights=found)
         total -= np.where(moving, log - log[moving].mean(), 0.0) / deviation**2
         slope += (1 - MEMORY) * (total - slope)
         square += (1 - SQUARED_MEMORY) * (total**2 - square)

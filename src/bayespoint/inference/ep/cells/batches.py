@@ -122,6 +122,16 @@ def rounding_is_felt(C: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
     return trace * float(np.finfo(np.float32).eps) > MOST_ROUNDING
 
 
+def factorised(
+    C: torch.Tensor, root: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cholesky factors of I + T^1/2 C T^1/2, and numbers other than 0 where there is none."""
+    B = C.to(dtype) * (root := root.to(dtype))[..., None]
+    B *= root[..., None, :]
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return torch.linalg.cholesky_ex(B)
+
+
 class BatchFactor:
     """Inverse triangles of I + T^1/2 C T^1/2: see `cell.Factor`."""
 
@@ -129,10 +139,7 @@ class BatchFactor:
         self.root = tau.sqrt()
         felt = bool(rounding_is_felt(C, tau).any())
         for dtype in (torch.float64,) if felt else (torch.float32, torch.float64):
-            B = C.to(dtype) * (root := self.root.to(dtype))[..., None]
-            B *= root[..., None, :]
-            B.diagonal(dim1=-2, dim2=-1).add_(1.0)
-            lower, failed = torch.linalg.cholesky_ex(B)
+            lower, failed = factorised(C, self.root, dtype)
             if not bool(failed.any()):
                 break
         else:
@@ -320,14 +327,20 @@ def padded(cells: list[Array], device: torch.device) -> tuple[torch.Tensor, torc
     return torch.from_numpy(rows).to(device), torch.from_numpy(there).to(device)
 
 
-def batches(sizes: Array, n_common: int, device: torch.device) -> Iterator[Array]:
-    """Numbers of cells that are not empty, those of like sizes together, as memory allows."""
+def batches(
+    sizes: Array, n_common: int, device: torch.device, n_machines: int = 1
+) -> Iterator[Array]:
+    """Numbers of cells that are not empty, those of like sizes together, as memory allows.
+
+    ``n_machines``: of each cell, at a time.
+    """
     order = np.argsort(sizes, kind="stable")[::-1]
     order = order[sizes[order] > 0]
     room = min(MOST_BYTES, SHARE * devices.free_bytes(device))
     first = 0
     while first < len(order):
         n = int(sizes[order[first]])
-        fitting = int(room / (PAIR_BYTES * n**2 + FEATURE_BYTES * n * n_common + 1))
+        needed = n_machines * (PAIR_BYTES * n**2 + FEATURE_BYTES * n * n_common + 1)
+        fitting = int(room / needed)
         yield order[first : first + max(fitting, 1)]
         first += max(fitting, 1)
