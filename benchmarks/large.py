@@ -211,25 +211,27 @@ def tables(options, kept):
     methods = options.methods or list(METHODS)
     for name in options.sets or TABLES:
         beside(name, adult() if name == "a9a" else table(name), methods, kept)
-    for measure, label in (("loss", "log-loss"), ("error", "error, %")):
-        ranked(kept, methods, measure, label)
+    measures = (("loss", "log-loss", 4), ("error", "error, %", 2)) if kept else ()
+    for measure, label, digits in measures:
+        ranked(kept, methods, measure, f"{label:12}", digits)
     slow = {row["data"]: row["fit"] for row in kept if row["method"] == "ours"}
     for row in kept:
         if row["method"] == "boosting" and slow.get(row["data"], 0) > max(10 * row["fit"], 180):
             print(f"{row['data']}: {slow[row['data']] / row['fit']:.0f} times boosting")
 
 
-def ranked(kept, methods, measure, label):
+def ranked(kept, methods, measure, label, digits):
     """Print a measure as a table, with ranks: of methods that measured all sets, then of others."""
     names = list(dict.fromkeys(row["data"] for row in kept))
     found = {(row["data"], row["method"]): row[measure] for row in kept}
     whole = [m for m in methods if all((name, m) in found for name in names)]
-    print(f"\n{label:12}" + "".join(f"{m:>20}" for m in whole))
+    print(f"\n{label}" + "".join(f"{m:>20}" for m in whole))
     ranks = []
     for name in names:
         values = [found[name, m] for m in whole]
         ranks.append(rankdata(values))
-        cells = (f"{value:.4f} ({rank:g})" for value, rank in zip(values, ranks[-1], strict=True))
+        pairs = zip(values, ranks[-1], strict=True)
+        cells = (f"{value:.{digits}f} ({rank:g})" for value, rank in pairs)
         print(f"{name:12}" + "".join(f"{cell:>20}" for cell in cells))
     print(f"{'mean rank':12}" + "".join(f"{rank:20.2f}" for rank in np.mean(ranks, axis=0)))
     for method in methods:
