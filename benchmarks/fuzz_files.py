@@ -354,10 +354,25 @@ def check_encoded(encoder, table, X):
             continue
         numbers = [column["median"] if v is None or v != v else float(v) for v in values]
         scaled = [
-            (Decimal(v) - Decimal(column["mean"])) / Decimal(column["scale"]) for v in numbers
+            (place_of(Decimal(v), column) - Decimal(column["mean"])) / Decimal(column["scale"])
+            for v in numbers
         ]
         wanted.append([float(max(min(v, Decimal(10**6)), Decimal(-(10**6)))) for v in scaled])
     np.testing.assert_allclose(X, np.array(wanted).T, rtol=1e-9, atol=1e-9)
+
+
+def place_of(value, column):
+    """Place of a number among the knots of a column with a long tail; else the number."""
+    knots, places = ([Decimal(v) for v in column[key]] for key in ("knots", "places"))
+    if not knots:
+        return value
+    slope = (places[-1] - places[0]) / (knots[-1] - knots[0])
+    if not knots[0] <= value <= knots[-1]:
+        end = 0 if value < knots[0] else -1
+        return places[end] + slope * (value - knots[end])
+    i = max(j for j in range(len(knots) - 1) if knots[j] <= value)
+    part = (value - knots[i]) / (knots[i + 1] - knots[i])
+    return places[i] + part * (places[i + 1] - places[i])
 
 
 def check_message(text, line=None):

@@ -177,7 +177,9 @@ ODD = [
     (["columns", 1, "values"], [1, 2]),
     (["columns", 1, "values"], [f"{i:03}" for i in range(51)]),
     (["notes"], [1]), (["notes"], KeyError), (["columns", 0, "mean"], KeyError), (["new"], 1),
-    (["columns", 0, "mean"], 10**400),
+    (["columns", 0, "mean"], 10**400), (["long_tails"], KeyError),
+    (["columns", 0, "knots"], KeyError), (["columns", 0, "places"], [0.5]),
+    (["columns", 1, "knots"], []),
 ]  # fmt: skip
 
 

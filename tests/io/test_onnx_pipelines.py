@@ -100,8 +100,10 @@ def table(n=60, seed=0):
     age = np.where(rng.random(n) < 0.2, np.nan, rng.integers(1, 90, n))
     label = rng.choice(np.array(["f", "m"], dtype=object), n)
     label[::7] = None
+    income = np.exp(rng.normal(9.0, 2.0, n)).astype(np.float32).astype(np.float64)
     y = np.where(size + 10 * (colour == "red") > 2000, "large", "small")
-    return Table(("size (cm)", "colour", "age", "label"), (size, colour, age, label)), y
+    names = ("size (cm)", "colour", "age", "label", "income")
+    return Table(names, (size, colour, age, label, income)), y
 
 
 def test_encoder_in_the_graph():
@@ -112,11 +114,13 @@ def test_encoder_in_the_graph():
     new, _ = table(seed=1)
     new.columns[1][:5] = "never seen"
     new.columns[0][5] = 1e30  # farther than the encoder goes
+    new.columns[4][:4] = -1e6, 1e30, 1e7, np.nan  # beyond the knots of a long tail
+    assert [bool(getattr(column, "knots", ())) for column in encoder.columns_] == [0, 0, 0, 0, 1]
     exported = to_onnx(clf, encoder=encoder)
     assert [given.doc_string for given in exported.graph.input] == list(new.names)
     graph = session_of(exported)
     assert [given.name for given in graph.get_inputs()] == [
-        "size__cm_", "colour", "age", "column_label",
+        "size__cm_", "colour", "age", "column_label", "income",
     ]  # fmt: skip
     fed = {}
     for given, column in zip(graph.get_inputs(), new.columns, strict=True):
@@ -129,7 +133,7 @@ def test_encoder_in_the_graph():
     X = encoder.transform(new)
     assert_equal(found, clf.estimator_, X)
     np.testing.assert_array_equal(found["rejected"], clf.reject(X))
-    with pytest.raises(ValueError, match="makes 7 features"):
+    with pytest.raises(ValueError, match="makes 8 features"):
         to_onnx(model.fit(*problem()[:2]), encoder=encoder)
 
 

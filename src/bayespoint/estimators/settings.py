@@ -384,7 +384,8 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
     both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
     best = begin = max(both, key=trials.value)
-    if -trials.value(best) < HOPELESS * by_drawn:
+    # Cells that are ahead as they are need no search to tell.
+    if by_drawn <= AHEAD * -trials.value(best) and -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases)
     by_cells = -trials.value(best)
     figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
@@ -392,8 +393,10 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > AHEAD * by_cells:
-        best = replace(best, inference_reason=reason)
-        return search.best(replace(best, cells=cells.cells)) if of_sample else best
+        begin = replace(begin, cells=cells.cells, inference_reason=reason)
+        if of_sample:
+            return search.best(begin)
+        return trials.best(begin, search.names, search.biases)
     return replace(drawn.second_look(found, search.late), inference_reason=reason)
 
 

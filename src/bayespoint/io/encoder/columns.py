@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint._support.types import Array
+from bayespoint.io.encoder.tails import N_KNOTS, are_sound, has_long_tail, knots_of, placed
 from bayespoint.io.tables.table import (
     DECIMAL_COMMA,
     THOUSANDS,
@@ -30,12 +31,17 @@ DECIMAL = "a decimal comma"
 
 
 class Number(NamedTuple):
-    """A column of numbers: what missing ones are taken as, and its scale."""
+    """A column of numbers: what missing ones are taken as, and its scale.
+
+    Where it has a long tail, mean and scale are those of the places; else there are no knots.
+    """
 
     name: str
     median: float
     mean: float
     scale: float
+    knots: tuple[float, ...] = ()
+    places: tuple[float, ...] = ()
 
 
 class Category(NamedTuple):
@@ -56,24 +62,44 @@ def all_text(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
+def state_of(column: Number | Category) -> dict[str, Any]:
+    """Return what `column_from` needs, of plain types that JSON knows."""
+    kind = "number" if isinstance(column, Number) else "category"
+    values = column._asdict().items()
+    return {"kind": kind} | {k: list(v) if isinstance(v, tuple) else v for k, v in values}
+
+
 def column_from(state: Any, max_categories: int) -> Number | Category:
     """Column of a stored state; a ValueError if it is not sound."""
     check(isinstance(state, dict), "each column must be an object")
     check(isinstance(state.get("name"), str) and state["name"].strip(), "a column needs a name")
     if state.get("kind") == "number":
-        check(set(state) == {"kind", *Number._fields}, "a number has median, mean and scale")
-        values = [state[key] for key in ("median", "mean", "scale")]
-        check(
-            all(type(v) is float and math.isfinite(v) for v in values) and values[2] > 0,
-            "median, mean and scale must be finite, and scale above 0",
-        )
-        return Number(state["name"], *values)
+        return _number_from(state)
     check(state.get("kind") == "category", "kind must be number or category")
     check(set(state) == {"kind", *Category._fields}, "a category has values")
     values = state["values"]
     check(all_text(values) and 1 <= len(values) <= max_categories, "values must be some texts")
     check(sorted(set(values)) == values, "values must differ and be in order")
     return Category(state["name"], tuple(values))
+
+
+def _number_from(state: dict[str, Any]) -> Number:
+    check(
+        set(state) == {"kind", *Number._fields},
+        "a number has median, mean, scale, knots and places",
+    )
+    median, mean, scale = values = [state[key] for key in ("median", "mean", "scale")]
+    check(
+        all(type(v) is float and math.isfinite(v) for v in values) and scale > 0,
+        "median, mean and scale must be finite, and scale above 0",
+    )
+    knots, places = state["knots"], state["places"]
+    check(
+        are_sound(knots, places),
+        f"knots and places must be as many, none or 2 to {N_KNOTS}, and rise, the latter "
+        f"within [0, 1]",
+    )
+    return Number(state["name"], median, mean, scale, tuple(knots), tuple(places))
 
 
 def is_missing(column: Array) -> Array:
@@ -83,17 +109,26 @@ def is_missing(column: Array) -> Array:
     return np.isnan(column)
 
 
-def fit_number(name: str, column: Array) -> Number | None:
-    """Median, mean and scale of a column, safe from overflow; None if it does not vary."""
+def fit_number(name: str, column: Array, n_knots: int = 0) -> Number | None:
+    """Median, mean and scale of a column, safe from overflow; None if it does not vary.
+
+    With ``n_knots`` a column with a long tail gets at most so many knots.
+    """
     low, high = float(np.fmin.reduce(column)), float(np.fmax.reduce(column))  # NaN does not count
     if low == high:
         return None
+    gaps = np.isnan(column)
+    there = column[~gaps]
+    median = 2 * float(np.median(there / 2))
+    values = np.where(gaps, median, column)
+    if n_knots and has_long_tail(there, median):
+        knots, places = knots_of(there, n_knots)
+        values = placed(values, knots, places)
+        return Number(name, median, float(values.mean()), float(values.std()), knots, places)
     largest = max(abs(low), abs(high))
-    values = column / largest
-    median = float(np.median(values[~np.isnan(values)]))
-    values = np.where(np.isnan(values), median, values)
-    mean, scale = float(values.mean()), float(values.std()) * largest
-    return Number(name, median * largest, mean * largest, scale) if 0 < scale < math.inf else None
+    values = values / largest
+    mean, scale = float(values.mean()) * largest, float(values.std()) * largest
+    return Number(name, median, mean, scale) if 0 < scale < math.inf else None
 
 
 def fit_category(name: str, column: Array, max_categories: int, why: str = "") -> Category | None:
@@ -118,15 +153,24 @@ def fit_category(name: str, column: Array, max_categories: int, why: str = "") -
 
 
 def standardised(values: Array, numbers: Sequence[Number]) -> Array:
-    """Missing values filled in, then scaled."""
-    median, mean, scale = np.array([(n.median, n.mean, n.scale) for n in numbers]).T
+    """Missing values filled in, places taken where there are knots, then scaled."""
     gaps = np.isnan(values)
     if gaps.any():
-        values = np.where(gaps, median, values)
+        values = np.where(gaps, [number.median for number in numbers], values)
+    return np.clip(deviations(values, numbers), -FARTHEST, FARTHEST)
+
+
+def deviations(values: Array, numbers: Sequence[Number]) -> Array:
+    """How many standard deviations numbers are from the means; NaN where they are missing."""
+    mean, scale = np.array([(number.mean, number.scale) for number in numbers]).T
+    tails = [i for i, number in enumerate(numbers) if number.knots]
+    if tails:
+        values = values.copy()
+    for i in tails:
+        values[:, i] = placed(values[:, i], numbers[i].knots, numbers[i].places)
     with np.errstate(over="ignore", invalid="ignore"):
         # Halves: the difference of two finite numbers may not be one.
-        values = 2 * ((values / 2 - mean / 2) / scale)
-    return np.clip(values, -FARTHEST, FARTHEST)
+        return 2 * ((values / 2 - mean / 2) / scale)
 
 
 def one_hot(column: Array, values: Sequence[str]) -> Array:
@@ -166,9 +210,7 @@ def note_on_new(column: Category, values: Array) -> list[str]:
 
 def note_on_far(column: Number, values: Array) -> list[str]:
     """Note about numbers very far from those of training, if there are any."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        far = np.abs(values / 2 - column.mean / 2) / column.scale > FARTHEST / 2
-    count = int(far.sum())
+    count = int((np.abs(deviations(values[:, None], [column])) > FARTHEST).sum())
     if not count:
         return []
     return [

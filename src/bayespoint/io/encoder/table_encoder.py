@@ -1,8 +1,8 @@
 """`TableEncoder`: from a table as people have it to the numbers that a classifier takes.
 
 Numbers: what is missing is taken as the median of the training data, then mean 0 and standard
-deviation 1. Text: one column of 0 and 1 for each value seen in training; all are 0 where the value
-is missing or new.
+deviation 1; columns with a long tail count by rank. Text: one column of 0 and 1 for each value seen
+in training; all are 0 where the value is missing or new.
 """
 
 from collections.abc import Container
@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from bayespoint._support.checks import check_choice
 from bayespoint._support.types import Array
 from bayespoint.io.encoder.columns import (
     Category,
@@ -30,8 +31,10 @@ from bayespoint.io.encoder.columns import (
     note_on_new,
     one_hot,
     standardised,
+    state_of,
     why_text,
 )
+from bayespoint.io.encoder.tails import knots_each
 from bayespoint.io.tables.frames import as_table
 from bayespoint.io.tables.table import (
     Table,
@@ -47,6 +50,7 @@ from bayespoint.io.tables.table import (
 MAX_CATEGORIES = 50
 # The most that may be asked for: each value is a column of the training data.
 MOST_CATEGORIES = 10_000
+LONG_TAILS = ("rank", "keep")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -58,6 +62,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     max_categories : int, default=50
         A text column with more different values is an error.
+    long_tails : {"rank", "keep"}, default="rank"
+        What to do with a column of numbers that has a long tail: its largest distance from the
+        median is more than 10 times the median distance of those values that differ from it.
+
+        - "rank": a number counts by its place among the training values, see Notes.
+        - "keep": as any other column.
 
     Attributes
     ----------
@@ -71,6 +81,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         width.
     notes_ : list of str
         What `fit` left out, and why.
+
+    Notes
+    -----
+    A number x becomes (f(x) - mean) / (standard deviation), both over the training rows, with
+    f(x) = x for most columns. Of a column with a long tail up to 65 of the n training values,
+    evenly spaced in their order, are the knots k_1 < ... < k_m, with places::
+
+        p_j = (number below k_j + number up to k_j) / (2 n)
+        f(x) = p_j + (x - k_j) (p_{j+1} - p_j) / (k_{j+1} - k_j)    from k_j to k_{j+1}
+        f(x) = p_m + (x - k_m) (p_m - p_1) / (k_m - k_1)            beyond k_m, and so before k_1
+
+    f rises and is continuous, so that what lies far outside stays far. Other units, or another
+    origin, change nothing. Beyond 4,615 columns each has fewer knots, 300,000 in all.
 
     Examples
     --------
@@ -98,13 +121,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     array([0, 1, 0])
     """
 
-    def __init__(self, max_categories: int = MAX_CATEGORIES) -> None:
+    def __init__(self, max_categories: int = MAX_CATEGORIES, long_tails: str = "rank") -> None:
         if type(max_categories) is not int or not 2 <= max_categories <= MOST_CATEGORIES:
             raise ValueError(
                 f"max_categories must be a whole number from 2 to {MOST_CATEGORIES:,}; got "
                 f"{max_categories!r}."
             )
+        check_choice("long_tails", long_tails, LONG_TAILS)
         self.max_categories = max_categories
+        self.long_tails = long_tails
 
     # ------------------------------------------------------------------ fitting
 
@@ -129,6 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.notes_: list[str] = []
         used: list[Number | Category] = []
         missing, constant = [], []
+        n_knots = knots_each(len(table.names)) if self.long_tails == "rank" else 0
         for name, column in zip(table.names, table.columns, strict=True):
             if is_missing(column).all():
                 missing.append(name)
@@ -140,7 +166,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 if why:
                     self.notes_.append(f"column '{printable(name)}' is taken as categories.{why}")
             else:
-                fitted = fit_number(name, column)
+                fitted = fit_number(name, column, n_knots)
             if fitted is None:
                 constant.append(name)
             else:
@@ -292,14 +318,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         dict
         """
-        columns = [
-            {"kind": "number", **column._asdict()} if isinstance(column, Number)
-            else {"kind": "category", "name": column.name, "values": list(column.values)}
-            for column in self.columns_
-        ]  # fmt: skip
         return {
             "max_categories": self.max_categories,
-            "columns": columns,
+            "long_tails": self.long_tails,
+            "columns": [state_of(column) for column in self.columns_],
             "notes": list(self.notes_),
         }
 
@@ -316,16 +338,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
         """
         check(
-            isinstance(state, dict) and set(state) == {"max_categories", "columns", "notes"},
-            "state must have max_categories, columns and notes",
+            isinstance(state, dict)
+            and set(state) == {"max_categories", "long_tails", "columns", "notes"},
+            "state must have max_categories, long_tails, columns and notes",
         )
-        encoder = cls(state["max_categories"])
+        encoder = cls(state["max_categories"], state["long_tails"])
         columns, notes = state["columns"], state["notes"]
         check(isinstance(columns, list) and columns, "columns must be a list that is not empty")
         check(all_text(notes), "notes must be a list of text")
         used = [column_from(column, encoder.max_categories) for column in columns]
         names = [column.name for column in used]
         check(len(set(names)) == len(names), "names of columns must differ")
+        ranked = any(isinstance(column, Number) and column.knots for column in used)
+        check(encoder.long_tails == "rank" or not ranked, "long_tails='keep' has no knots")
         encoder._set(used)
         encoder.notes_ = list(notes)
         return encoder

@@ -67,21 +67,47 @@ def encode(w: Writer, columns: Sequence[Any], names: Sequence[str]) -> str:
     """Add the nodes that make features, (n, n_features), of columns, (n, 1) each."""
     parts = []
     pairs = zip(columns, names, strict=True)
-    for numbers, run in groupby(pairs, lambda pair: isinstance(pair[0], Number)):
+    for together, run in groupby(pairs, lambda pair: _is_plain(pair[0])):
         held = list(run)
-        if numbers:
+        if together:
             parts.append(_standardised(w, *zip(*held, strict=True)))
-        else:
-            parts += [_one_hot(w, column, name) for column, name in held]
+            continue
+        for column, name in held:
+            number = isinstance(column, Number)
+            made = _standardised(w, [column], [name]) if number else _one_hot(w, column, name)
+            parts.append(made)
     return w.add("Concat", *parts, axis=1)
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column is numbers that are scaled as they are, many at once."""
+    return isinstance(column, Number) and not column.knots
 
 
 def _standardised(w: Writer, columns: Sequence[Any], names: Sequence[str]) -> str:
     median, mean, scale = (np.array([column[i] for column in columns]) for i in (1, 2, 3))
     values = w.cast(w.add("Concat", *names, axis=1), "DOUBLE")
     values = w.add("Where", w.add("IsNaN", values), median, values)
+    if columns[0].knots:
+        values = _placed(w, values, columns[0])
     values = w.add("Div", w.add("Sub", values, mean), scale)
     return w.add("Max", w.add("Min", values, FARTHEST), -FARTHEST)
+
+
+def _placed(w: Writer, values: str, column: Number) -> str:
+    """Add up the parts of all steps from knot to knot that lie before a number, and the rest.
+
+    In halves, as in `encoder.tails`.
+    """
+    knots, places = np.array(column.knots) / 2, np.array(column.places)
+    x = w.add("Mul", values, 0.5)
+    inside = w.add("Min", w.add("Max", x, knots[0]), knots[-1])
+    parts = w.add("Div", w.add("Sub", inside, knots[:-1]), np.diff(knots))  # (n, n_steps)
+    parts = w.add("Min", w.add("Max", parts, 0.0), 1.0)
+    steps = w.add("MatMul", parts, np.diff(places)[:, None])
+    beyond = w.add("Div", w.add("Sub", x, inside), knots[-1] - knots[0])
+    beyond = w.add("Mul", beyond, places[-1] - places[0])
+    return w.add("Add", w.add("Add", steps, beyond), places[0])
 
 
 def _one_hot(w: Writer, column: Any, name: str) -> str:
