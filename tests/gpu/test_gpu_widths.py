@@ -28,6 +28,8 @@ def test_slopes_and_evidence_are_those_of_the_host(kernel, noise, device):
         slopes = there.slopes(WIDTHS, kernel, sweeps)
         assert_allclose(slopes, host.slopes(WIDTHS, kernel, sweeps), atol=2e-3)
     assert_allclose(there.log_evidence(WIDTHS, kernel), host.log_evidence(WIDTHS, kernel), 1e-5)
+    others = WIDTHS * [1, 9, 1, 40, 2]
+    assert_allclose(*(one.gains(WIDTHS, others, kernel) for one in (there, host)), atol=2e-3)
     # Sites are part of it: without them, slopes are others.
     assert np.max(np.abs(there.fresh().slopes(WIDTHS, kernel) - slopes)) > 0.1
 

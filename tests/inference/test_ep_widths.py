@@ -7,7 +7,13 @@ from numpy.testing import assert_allclose
 from bayespoint._support.threads import Threads
 from bayespoint.inference.ep.cells.cell import propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import HostCells, WidthCell, kernel_values, learn_widths
+from bayespoint.inference.ep.widths import (
+    HostCells,
+    WidthCell,
+    best_widths,
+    kernel_values,
+    learn_widths,
+)
 from bayespoint.space.kernels import Kernel
 
 RNG = np.random.default_rng(0)
@@ -113,3 +119,29 @@ def test_a_column_without_width_stays_out():
     )
     assert found[-1] == 0
     assert np.all(found[:-1] > 0)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_gains_of_small_changes_are_those_that_slopes_tell(name):
+    kernel, likelihood = Kernel(name, bias=0.7), labels(Y)
+    cell = WidthCell(X, [likelihood])
+    for _ in range(60):
+        slopes = cell.slopes(WIDTHS, kernel)
+    gains = cell.gains(WIDTHS, WIDTHS * np.exp([1e-4, 1e-4, 0.0, 1e-4]), kernel)
+    assert_allclose(gains / 1e-4, slopes * [1, 1, 0, 1], rtol=2e-3)
+
+
+def test_a_feature_that_seems_lost_gets_a_second_chance():
+    """Few steps leave it where it is; what the evidence would gain tells of it, and of no other."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 5)).astype(np.float32)
+    y = np.where(X[:, 0] + 2 * (np.abs(X[:, 1]) - 0.7) > 0, 1.0, -1.0)
+    cells = HostCells([WidthCell(X, [labels(y)])], Threads(1))
+    begin, kernel = np.array([0.25, 1e-4, 1e-4, 1e-4, 1e-4]), Kernel("rbf", bias=1.0)
+    options = {"origin": np.full(5, 0.25), "group": np.arange(5), "steps": 5}
+    left = learn_widths(cells.fresh(), begin, kernel, **options)
+    assert left[1] < 1e-3
+    found = best_widths(cells, [begin], kernel, **options)
+    assert found[1] > 0.1 > 10 * max(found[2:])
+    gains = cells.gains(left, np.where(left < 0.01, 0.25, left), kernel)
+    assert gains[1] > 10 > max(gains[2:])

@@ -23,7 +23,7 @@ from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import WidthCell, WidthCells, best_widths, learn_widths
+from bayespoint.inference.ep.widths import WidthCell, WidthCells, best_widths
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.kernels import Kernel
 
@@ -67,7 +67,7 @@ LEAST_ROWS = 50
 # Standard errors by which others must be better than one width, and between which more rows are
 # asked, if there are any.
 CHANCE = 1.5
-LEAST_DOUBT, MOST_DOUBT = 0.5, 3.0
+LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
 # Softness is no less than this while widths are learnt.
 LEAST_SOFTNESS = 1e-3
@@ -387,8 +387,8 @@ class WidthSearch:
         parts = self._parts(begins[0], kernel, rows, 0)
         cells = self._cells(parts, settings, self._search.threads)
         best = max(begins, key=lambda w: cells.log_evidence(w * unit, kernel))
-        found = learn_widths(
-            cells, best * unit, kernel, origin=gamma * base * unit, group=self._group,
+        found = best_widths(
+            cells, [best * unit], kernel, origin=gamma * base * unit, group=self._group,
             steps=LAST_STEPS, stop=self._search.late,
         )  # fmt: skip
         return found / unit / gamma

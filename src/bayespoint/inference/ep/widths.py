@@ -39,6 +39,10 @@ LEAST_TAU = 1e-12
 # Logarithms may go so far from those of the prior.
 FARTHEST = 12.0
 
+# Features are idle below this share of the largest width; so many at most, if the evidence seems to
+# gain so much by each, are tried as narrow ones.
+IDLE, MOST_LOST, LEAST_LOST = 0.1, 3, 5.0
+
 # Change of sites that leaves the evidence as it is, nearly.
 AT_REST = 1e-2
 
@@ -48,6 +52,9 @@ class WidthCells(Protocol):
 
     def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
+
+    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+        """As `WidthCell.gains`, the sum."""
 
     def log_evidence(self, widths: Array, kernel: Any) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
@@ -66,6 +73,11 @@ class HostCells:
     def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
         found = self.threads.each(lambda cell: cell.slopes(widths, kernel, sweeps), self.cells)
+        return np.sum(found, axis=0)
+
+    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+        """As `WidthCell.gains`, the sum."""
+        found = self.threads.each(lambda cell: cell.gains(widths, others, kernel), self.cells)
         return np.sum(found, axis=0)
 
     def log_evidence(self, widths: Array, kernel: Any) -> float:
@@ -111,6 +123,33 @@ class WidthCell:
         sweeps : int
         damping : float
         """
+        pull = self._pull(widths, kernel, sweeps, damping)
+        return -0.5 * distance_sums(kernel.name, self.X, widths, pull)
+
+    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+        """What the log evidence gains if each feature by itself has another width: to first order.
+
+        Half of sum(M * (K' - K)), which finds what slopes do not: a wide feature that would matter
+        if it were narrow.
+
+        Parameters
+        ----------
+        widths, others : ndarray of shape (n_features,)
+        kernel : Kernel
+        """
+        pull, found = np.tril(self._pull(widths, kernel, 1, DAMPING), -1), np.zeros(len(widths))
+        for j in np.flatnonzero(widths != others):
+            away = np.abs(self.X[:, j, None] - self.X[:, j])
+            away = away if kernel.name == "laplacian" else np.square(away, out=away)
+            away *= widths[j] - others[j]
+            found[j] = np.vdot(pull, np.expm1(away, out=away))
+        return found
+
+    def _pull(self, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
+        """Sweep all machines; M times the part of K that changes with widths, below the diagonal.
+
+        The sum over machines.
+        """
         values = kernel_values(kernel.name, self.X, widths)
         # K = (k + c) / (1 + c), or k + c: what changes with widths is a multiple of k.
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
@@ -121,7 +160,8 @@ class WidthCell:
             total += np.multiply.outer(coef, coef)
             total -= inverse
         total *= values
-        return -0.5 * share * distance_sums(kernel.name, self.X, widths, total)
+        total *= values.dtype.type(share)
+        return total
 
     def log_evidence(self, widths: Array, kernel: Any) -> float:
         """Sum over machines, with the sites as they are after some more sweeps."""
@@ -225,8 +265,13 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
     return 2 * (squares - products).astype(np.float64)
 
 
-def best_widths(cells: WidthCells, begins: Sequence[Array], kernel: Any, **options: Any) -> Array:
+def best_widths(
+    cells: WidthCells, begins: Sequence[Array], kernel: Any, steps: int = STEPS, **options: Any
+) -> Array:
     """Learn widths from several starts: that with the largest evidence after some steps goes on.
+
+    Slopes of a wide feature that acts both ways lead nowhere: those that may have been lost are
+    given a second chance.
 
     Parameters as for `learn_widths`.
     """
@@ -236,7 +281,23 @@ def best_widths(cells: WidthCells, begins: Sequence[Array], kernel: Any, **optio
         widths = learn_widths(fresh, begin, kernel, steps=TRIED_STEPS, last_rate=RATE, **options)
         found.append((fresh.log_evidence(widths, kernel), widths))
     best = max(found, key=lambda pair: pair[0])[1] if found else begins[0]
-    return learn_widths(cells, best, kernel, **options)
+    widths = learn_widths(cells, best, kernel, steps=steps, **options)
+    with_lost = _with_lost(cells, widths, kernel, options["group"])
+    if with_lost is None:
+        return widths
+    again = learn_widths(fresh := cells.fresh(), with_lost, kernel, **options)
+    better = fresh.log_evidence(again, kernel) > cells.log_evidence(widths, kernel)
+    return again if better else widths
+
+
+def _with_lost(cells: WidthCells, widths: Array, kernel: Any, group: Array) -> Array | None:
+    """Widths with some idle features as narrow as the narrowest; None if none seems worth it."""
+    narrow = float(widths.max())
+    idle = (widths > 0) & (widths < IDLE * narrow)
+    gain = cells.gains(widths, np.where(idle, narrow, widths), kernel)
+    of_group: Array = np.bincount(group, weights=gain)
+    lost = [g for g in np.argsort(-of_group)[:MOST_LOST] if of_group[g] > LEAST_LOST]
+    return np.where(idle & np.isin(group, lost), narrow, widths) if lost else None
 
 
 def learn_widths(

@@ -3,7 +3,7 @@
 Imported by `bayespoint.inference.engines` where rows are on a GPU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +43,10 @@ class DeviceCells:
     def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
         return np.sum([batch.slopes(widths, kernel, sweeps) for batch in self.batches], axis=0)
+
+    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+        """As `WidthCell.gains`, the sum."""
+        return np.sum([batch.gains(widths, others, kernel) for batch in self.batches], axis=0)
 
     def log_evidence(self, widths: Array, kernel: Any) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
@@ -92,16 +96,46 @@ class WidthBatch:
 
         What the host waits for comes in one piece: slopes, and whether they are to be trusted.
         """
+
+        def told(Z: torch.Tensor, N: torch.Tensor) -> torch.Tensor:
+            return -0.5 * distance_sums(kernel.name, Z, N)
+
+        return self._trusted(told, widths, kernel, sweeps)
+
+    @exact_products()
+    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+        """As `WidthCell.gains`."""
+        wider = to_device(widths - others, self.X.device)
+
+        def told(_: torch.Tensor, N: torch.Tensor) -> torch.Tensor:
+            found = torch.zeros_like(wider)
+            for j in np.flatnonzero(widths != others):
+                x = self.X[..., j]
+                away = (x[:, :, None] - x[:, None]).abs_()
+                away = away if kernel.name == "laplacian" else away.square_()
+                away = away.to(N.dtype).mul_(wider[j]).expm1_()
+                found[j] = 0.5 * away.mul_(N).sum(dtype=torch.float64)
+            return found
+
+        return self._trusted(told, widths, kernel, 1)
+
+    def _trusted(
+        self, told: Callable[..., torch.Tensor], widths: Array, kernel: Any, sweeps: int
+    ) -> Array:
+        """Sweep all machines, and return what is told of them, in a precision that does."""
         for dtype in (self.dtype, torch.float64):
-            found, sites, coarse = self._swept(widths, kernel, sweeps, dtype)
-            slopes = torch.cat([found, coarse[None]]).cpu().numpy()
-            if not slopes[-1]:
+            Z, N, sites, coarse = self._swept(widths, kernel, sweeps, dtype)
+            found = torch.cat([told(Z, N), coarse[None]]).cpu().numpy()
+            if not found[-1]:
                 self.sites, self.dtype = sites, dtype
-                return slopes[:-1]
+                return found[:-1]
         raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
 
     def _swept(self, widths: Array, kernel: Any, sweeps: int, dtype: Any) -> tuple[Any, ...]:
-        """Slopes, the sites after so many sweeps, and whether precision was too coarse."""
+        """Rows, all widths one, M times what changes with widths, the sites after so many sweeps.
+
+        And whether precision was too coarse.
+        """
         Z = self._scaled(widths, kernel, dtype)
         values = kernel_values(kernel.name, Z)
         K = _prior(values, kernel)
@@ -123,7 +157,7 @@ class WidthBatch:
         # Sums over machines: of b b', and of the inverses U'U.
         half = half.flatten(1, 2)
         N = torch.baddbmm(coef.mT @ coef, half.mT, half, alpha=-1).mul_(values)
-        return -0.5 * _share(kernel) * distance_sums(kernel.name, Z, N), (tau, nu), coarse
+        return Z, N.mul_(_share(kernel)), (tau, nu), coarse
 
     @exact_products()
     def log_evidence(self, widths: Array, kernel: Any) -> float:
