@@ -28,6 +28,9 @@ from bayespoint.displays.style import (
     VERMILION,
     pyplot,
 )
+from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.widths import WidthCell
+from bayespoint.space.kernels import Kernel
 
 STATIC = Path(__file__).resolve().parent / "_static"
 
@@ -471,6 +474,35 @@ def cells(_):
     return figure
 
 
+def widths(_):
+    """Log evidence against the width of one feature: of one that acts one way, both ways, not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 8))
+    y = np.where(X[:, 0] + 1.5 * (np.abs(X[:, 1]) - 0.7) > 0, 1.0, -1.0)
+    ones, kernel = np.ones(len(y)), Kernel("rbf", bias=1.0)
+    labels = Likelihood(y, 0.1 * ones, np.inf * ones, 0 * ones, ones)
+    begin = np.array([0.2, 0.2, *np.full(6, 1e-4)])
+    plt = pyplot("the picture of widths")
+    figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
+    kinds = [(0, "acts one way", BLUE, "o"), (1, "acts both ways", VERMILION, "s"),
+             (2, "does not matter", BLACK, "^")]  # fmt: skip
+    tried = np.geomspace(1e-4, 10, 31)
+    for j, name, colour, marker in kinds:
+        values = []
+        for width in (0.0, *tried):
+            here = np.where(np.arange(8) == j, width, begin)
+            values.append(WidthCell(X, [labels]).log_evidence(here, kernel))
+        gain = np.subtract(values[1:], values[0])
+        ax.plot(tried, gain, marker=marker, color=colour, ms=6, lw=2, label=name)
+    ax.axhline(0, color="0.6", lw=1)
+    ax.set(xscale="log")
+    ax.set_xlabel(r"width $\gamma_j$ of the feature", fontsize=LABEL_SIZE)
+    ax.set_ylabel("gain in log evidence (nats)", fontsize=LABEL_SIZE)
+    ax.tick_params(labelsize=LABEL_SIZE)
+    ax.legend(fontsize=LABEL_SIZE, title="a feature that", title_fontsize=LABEL_SIZE)
+    return figure
+
+
 PICTURES = {
     "theory_version_space.png": version_space,
     "theory_perceptron.png": perceptron,
@@ -479,6 +511,7 @@ PICTURES = {
     "theory_gibbs.png": gibbs,
     "theory_ep.png": expectation_propagation,
     "theory_cells.png": cells,
+    "theory_widths.png": widths,
     "theory_onion.png": shells,
     "theory_light_trap.png": light_trap,
 }

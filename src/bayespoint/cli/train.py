@@ -64,8 +64,6 @@ def run_train(
         start = time.perf_counter()
         interrupted = fit(classifier, X, labels, output)
         seconds = time.perf_counter() - start
-        wanted = False if interrupted else importances
-        left_out = compute_importances(classifier, output, wanted, len(labels), seconds)
         about = {
             "file": shown_name(file), "target": target,
             "columns": [column.name for column in encoder.columns_],
@@ -75,7 +73,10 @@ def run_train(
         }  # fmt: skip
         base_of(classifier).verbose = 0  # progress was for this run
         save(model_path, classifier, encoder=encoder, about=about)
-        matter = columns_by_importance(classifier, encoder)
+        wanted = False if interrupted else importances
+        left_out = compute_importances(classifier, output, wanted, len(labels), seconds)
+        if matter := columns_by_importance(classifier, encoder):  # the model knows more
+            save(model_path, classifier, encoder=encoder, about=about)
         _say_trained(output, classifier, about, model_path, matter, left_out)
         if interrupted:
             raise typer.Exit(INTERRUPTED)

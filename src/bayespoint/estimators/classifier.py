@@ -84,7 +84,7 @@ class BayesPointClassifier(KernelClassifier):
         A label, int or str, for each column of X: columns with the same label have one width where
         widths are learnt, and `feature_importances_` leaves them out together. For the columns of
         0 and 1 that one column of words becomes; `TableEncoder.feature_groups_` has the labels.
-        None: each column by itself.
+        Columns of a group should be in the same unit. None: each column by itself.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0
@@ -180,7 +180,11 @@ class BayesPointClassifier(KernelClassifier):
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
         softened metric, phi being the feature map of the kernel with bias and normalisation.
-    gamma_, bias_, softness_ : float
+    gamma_ : float or ndarray of shape (n_features,)
+        Width used, or one a feature: the larger, the more a feature matters; 0 leaves it out.
+    gamma_choice_ : dict
+        What labels left out said of one width and of a width for each feature.
+    bias_, softness_ : float
         Values used.
     label_noise_ : float or ndarray of shape (n_classes,)
         Rates used.
@@ -502,8 +506,8 @@ class BayesPointClassifier(KernelClassifier):
             return self.trained_.importances
         if not hasattr(self, "settings_") or not hasattr(self, "_given"):
             raise AttributeError(
-                "feature_importances_ is there after a fit to arrays, from which it is computed: "
-                "copies and models from files made before that are without. Fit again."
+                "feature_importances_ is computed from the X and y of fit when it is first asked for: "
+                "it is not there before fit, nor in copies and files made before it was asked for."
             )
         parameters, settings, trained = self.checked_parameters(), self.settings_, self.trained_
         data = data_again(copy(self), parameters, trained.drawn_with[SAME_DATA], **self._given)

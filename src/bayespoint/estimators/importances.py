@@ -10,7 +10,13 @@ from joblib import effective_n_jobs
 
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
-from bayespoint.estimators.cells import CELL_SIZE, CHOOSING_ROWS, LEAST_CELLS, some_cells
+from bayespoint.estimators.cells import (
+    CELL_SIZE,
+    CHOOSING_ROWS,
+    LEAST_CELLS,
+    log_proba_of,
+    some_cells,
+)
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.trials import mean_noise, problem_of
@@ -19,7 +25,7 @@ from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import Inputs
-from bayespoint.space.links import VOTES_USUAL, fit_steepness, probabilities, vote_outputs
+from bayespoint.space.links import vote_outputs
 from bayespoint.space.merging import contested
 
 if TYPE_CHECKING:
@@ -169,6 +175,4 @@ class _LeaveOneOut:
         fit: Any = fit_cells(part, NO_TREE, np.arange(len(rows)), self._begin, None, how, start)
         outputs, label = vote_outputs(fit.scores[0]), distinct.label[rows]
         noise = mean_noise(settings, self._data)
-        steepness, _ = fit_steepness(outputs, label, self.weight, noise=noise, usual=VOTES_USUAL)
-        right = probabilities(steepness * outputs)[np.arange(len(label)), label]
-        return np.log(np.maximum(right, np.finfo(float).tiny)), (fit.tau, fit.nu)
+        return log_proba_of(outputs, label, self.weight, noise), (fit.tau, fit.nu)

@@ -97,7 +97,10 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
     if len(told) > MOST_FITTED:
         told = told[link_points(label[told], 0, MOST_FITTED)]
     outputs = vote_outputs(z[:, told])
-    links = fit_links(outputs, label[told], weight[told], noise=noise, usual=VOTES_USUAL)
+    links = fit_links(
+        outputs, label[told], weight[told], noise=noise, usual=VOTES_USUAL,
+        by_outputs=data.inputs.diagonal() is not None,  # rows of a Gram matrix stay as given
+    )  # fmt: skip
     fold = np.full(len(label), -1)
     fold[told] = links.fold
     return links._replace(fold=fold)

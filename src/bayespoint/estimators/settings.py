@@ -68,8 +68,9 @@ PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
 # Perceptrons are taken where their log-loss is below this share of that of cells: noise, which
-# keeps the two close, makes perceptrons very slow with more rows, and landmarks better.
-AHEAD = 0.9
+# keeps the two close, makes perceptrons very slow with more rows, and landmarks better. Where all
+# rows were tried, less will do.
+AHEAD, AHEAD_OF_ALL = 0.9, 0.95
 
 # Seconds without which they are not compared at all.
 LEAST_COMPARING = 10.0
@@ -384,19 +385,21 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
     both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
     best = begin = max(both, key=trials.value)
+    ahead = AHEAD if of_sample else AHEAD_OF_ALL
     # Cells that are ahead as they are need no search to tell.
-    if by_drawn <= AHEAD * -trials.value(best) and -trials.value(best) < HOPELESS * by_drawn:
+    if by_drawn <= ahead * -trials.value(best) and -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases)
     by_cells = -trials.value(best)
     figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
     reason = f"many points; of labels left out of {len(sample)} rows, {figures}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
-    if by_drawn > AHEAD * by_cells:
-        begin = replace(begin, cells=cells.cells, inference_reason=reason)
-        if of_sample:
-            return search.best(begin)
-        return trials.best(begin, search.names, search.biases)
+    if by_drawn > ahead * by_cells:
+        if of_sample:  # whose settings suit fewer rows
+            return search.best(replace(begin, cells=cells.cells, inference_reason=reason))
+        if best is begin:
+            best = trials.best(replace(begin, cells=cells.cells), search.names, search.biases)
+        return replace(best, inference_reason=reason)
     return replace(drawn.second_look(found, search.late), inference_reason=reason)
 
 

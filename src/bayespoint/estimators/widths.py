@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
+from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import folds_of, link_points
@@ -214,6 +215,8 @@ class WidthSearch:
         first = self._better(bases)
         few = np.ptp(self._group[relative > 0]) == 0 or len(self._sample) < LEAST_ROWS
         if (few and only is None) or self._search.late():
+            if only is not None:
+                warn("gamma='ard' had no time to learn widths: raise max_time.")
             return self._result(bases, first, first.widths[0])
         base = np.ones(len(relative)) if first.widths[0] is None else first.widths[0]
         base = np.where(relative > 0, base, 0.0)
@@ -340,7 +343,7 @@ class WidthSearch:
         return Candidate(kind, list(widths), settings, values)
 
     def _log_proba(self, trials: CellTrials, settings: Any, fold: int) -> Array:
-        value = np.empty(len(self._data.distinct.label))
+        value = np.full(len(self._data.distinct.label), np.nan)
         value[trials.rows] = trials.log_proba(settings)
         return value[self._sample[self._fold == fold]]
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils.validation import validate_data
 
@@ -94,13 +95,17 @@ def validated(estimator: Any, *data: Any, **options: Any) -> Any:
     try:
         return validate_data(estimator, *data, **options)
     except ValueError as error:
-        if not str(error).startswith("Input X contains NaN"):
+        table = options["accept_sparse"] and not sp.issparse(data[0])
+        gaps = str(error).startswith("Input X contains NaN")
+        words = str(error).startswith("could not convert string")
+        if not (table and (gaps or words)):
             raise
         name = type(estimator).__name__
+        found = "contains NaN" if gaps else f"holds words ({error})"
         raise ValueError(
-            f"Input X contains NaN, and {name} takes no missing values. Fill them in first: "
-            f"make_pipeline(TableEncoder(), {name}()) does, with bayespoint.io.encoder."
-            f"TableEncoder, which takes words as well; or leave these rows out."
+            f"Input X {found}, and {name} takes numbers without gaps. "
+            f"make_pipeline(TableEncoder(), {name}()), with bayespoint.io.encoder.TableEncoder, "
+            f"fills gaps in and encodes words; or leave these rows or columns out."
         ) from None
 
 

@@ -184,26 +184,30 @@ def fit_link(
 
 def fit_links(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
-    usual: tuple[float, float] | None = None, arrays: Arrays = ON_HOST,
+    usual: tuple[float, float] | None = None, arrays: Arrays = ON_HOST, by_outputs: bool = False,
 ) -> FittedLink:  # fmt: skip
     """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for.
 
-    Folds follow the order of the rows, which merging has set by their content.
+    Folds follow the order of the rows, which merging has set by their content; with
+    ``by_outputs``, where it has not, that of the outputs.
     """
-    pull, fold, without = _pulled(outputs, label, weight, noise, usual)
+    place = outputs[np.arange(len(label)), label] if by_outputs and outputs.ndim == 2 else label
+    pull, fold, without = _pulled(outputs, label, weight, noise, usual, np.lexsort((place, label)))
     link = _fit(outputs, label, weight, noise, usual, pull, arrays=arrays)
     return FittedLink(link, fold, without)
 
 
 def _pulled(
-    outputs: Array, label: Array, weight: Array, noise: float, usual: Any
+    outputs: Array, label: Array, weight: Array, noise: float, usual: Any, order: Array
 ) -> tuple[float, Array, list[Link]]:
-    """Strength of the pull, folds of the rows, and links without each of these; none for many."""
+    """Strength of the pull, folds of the rows, and links without each of these; none for many.
+
+    ``order``: rows class after class, dealt to the folds in turn.
+    """
     fold = np.zeros(len(label), dtype=np.int64)
     if outputs.ndim == 1 or len(label) > FEW_ROWS:
         return PULL, fold, []
-    # By their place, not by outputs: rounding would move rows of like outputs to other folds.
-    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
+    fold[order] = np.arange(len(label)) % min(LINK_FOLDS, len(label))
     begin = LinkLoss(outputs, label, weight, noise, usual).steepness().x
     data = LinkLoss(outputs, label, weight, noise, (0.0, 1.0)).likelihood
     best, least = (PULL, fold, list[Link]()), None

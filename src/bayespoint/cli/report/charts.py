@@ -184,7 +184,7 @@ def importance_chart(columns: Sequence[Ranked]) -> Chart | None:
     if not columns:
         return None
     low = min(0.0, *(c.mean - c.error for c in columns))
-    high = max(low + LEAST_LOSS, *(c.mean + c.error for c in columns))
+    high = max(0.0, low + LEAST_LOSS, *(c.mean + c.error for c in columns))
     room = 0.05 * (high - low)
     chart = RowsChart(
         "Which columns matter", "Loss without it (nats per row)", [c.name for c in columns],

@@ -24,7 +24,7 @@ class Likelihood(NamedTuple):
 
     def take(self, index: Any) -> "Likelihood":
         """Return that of some points; copies are of each."""
-        return Likelihood(*(np.asarray(field)[index] for field in self))
+        return Likelihood(*(np.broadcast_to(field, len(self.y))[index] for field in self))
 
     def moments(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """Log of the mean of l_i under N(mean, variance), its slope and curvature in the mean."""

@@ -1,4 +1,4 @@
-"""A width for each feature by the evidence of expectation propagation (mathematics.md 14).
+"""A width for each feature by the evidence of expectation propagation (docs/theory/widths.md).
 
 With its sites held, the log evidence of a cell changes by half of sum(M * dK), where
 
@@ -150,7 +150,15 @@ class WidthCell:
 
         The sum over machines.
         """
-        values = kernel_values(kernel.name, self.X, widths)
+        try:
+            return self._pull_in(self.X, widths, kernel, sweeps, damping)
+        except np.linalg.LinAlgError:  # single precision is too coarse, from here on
+            self.X = self.X.astype(np.float64)
+            return self._pull_in(self.X, widths, kernel, sweeps, damping)
+
+    def _pull_in(self, X: Array, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
+        """`_pull`, in the precision of X."""
+        values = kernel_values(kernel.name, X, widths)
         # K = (k + c) / (1 + c), or k + c: what changes with widths is a multiple of k.
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
         K = (values + values.dtype.type(kernel.bias)) * values.dtype.type(share)
@@ -214,21 +222,18 @@ def _inverse(K: Array, tau: Array) -> tuple[Array, Array]:
 
     Of the first, the lower triangle.
     """
-    for dtype in (K.dtype, np.dtype(np.float64)):
-        root = np.sqrt(tau).astype(dtype)
-        B = K.astype(dtype) * root
-        B *= root[:, None]
-        B[np.diag_indices_from(B)] += 1
-        lower = B.T
-        if lapack.factorise(lower):
-            break
-    else:
+    root = np.sqrt(tau).astype(K.dtype)
+    B = K * root
+    B *= root[:, None]
+    B[np.diag_indices_from(B)] += 1
+    lower = B.T
+    if not lapack.factorise(lower):
         raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
     lapack.inverse_of(lower)
     beta = lower.diagonal().astype(np.float64)
     lower *= root
     lower *= root[:, None]
-    return lower.astype(K.dtype, order="F", copy=False), beta
+    return lower, beta
 
 
 def kernel_values(name: str, X: Array, widths: Array) -> Array:
@@ -282,10 +287,12 @@ def best_widths(
         found.append((fresh.log_evidence(widths, kernel), widths))
     best = max(found, key=lambda pair: pair[0])[1] if found else begins[0]
     widths = learn_widths(cells, best, kernel, steps=steps, **options)
+    if options.get("stop", bool)():
+        return widths
     with_lost = _with_lost(cells, widths, kernel, options["group"])
     if with_lost is None:
         return widths
-    again = learn_widths(fresh := cells.fresh(), with_lost, kernel, **options)
+    again = learn_widths(fresh := cells.fresh(), with_lost, kernel, **options)  # all steps
     better = fresh.log_evidence(again, kernel) > cells.log_evidence(widths, kernel)
     return again if better else widths
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_choice
 from bayespoint._support.types import Array
@@ -122,14 +123,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     def __init__(self, max_categories: int = MAX_CATEGORIES, long_tails: str = "rank") -> None:
-        if type(max_categories) is not int or not 2 <= max_categories <= MOST_CATEGORIES:
-            raise ValueError(
-                f"max_categories must be a whole number from 2 to {MOST_CATEGORIES:,}; got "
-                f"{max_categories!r}."
-            )
-        check_choice("long_tails", long_tails, LONG_TAILS)
         self.max_categories = max_categories
         self.long_tails = long_tails
+
+    def _check(self) -> None:
+        most = self.max_categories
+        whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
+        if not whole or not 2 <= most <= MOST_CATEGORIES:
+            raise ValueError(
+                f"max_categories must be a whole number from 2 to {MOST_CATEGORIES:,}; got "
+                f"{most!r}."
+            )
+        check_choice("long_tails", self.long_tails, LONG_TAILS)
 
     # ------------------------------------------------------------------ fitting
 
@@ -150,6 +155,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
             This object.
         """
+        self._check()
         table = as_table(X)
         self.notes_: list[str] = []
         used: list[Number | Category] = []
@@ -236,6 +242,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows, n_features)
         """
+        check_is_fitted(self, "columns_")
         table = as_table(X)
         given = self._given(table)
         check_size(table.n_rows, len(self.feature_names_))
@@ -319,7 +326,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dict
         """
         return {
-            "max_categories": self.max_categories,
+            "max_categories": int(self.max_categories),
             "long_tails": self.long_tails,
             "columns": [state_of(column) for column in self.columns_],
             "notes": list(self.notes_),
@@ -343,6 +350,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "state must have max_categories, long_tails, columns and notes",
         )
         encoder = cls(state["max_categories"], state["long_tails"])
+        encoder._check()
         columns, notes = state["columns"], state["notes"]
         check(isinstance(columns, list) and columns, "columns must be a list that is not empty")
         check(all_text(notes), "notes must be a list of text")

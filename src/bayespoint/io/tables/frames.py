@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.io.tables.table import Table, TableError, checked, clean_text, numbered_names
+from bayespoint.io.tables.table import (
+    Table,
+    TableError,
+    as_text,
+    checked,
+    clean_text,
+    numbered_names,
+)
 
 
 def as_table(data: Any) -> Table:
@@ -38,9 +45,19 @@ def as_table(data: Any) -> Table:
 
 
 def _missing(column: Array) -> Array:
+    if column.dtype.kind in "fmM":
+        return np.isnan(column)
     if column.dtype.kind != "O":
-        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
-    return np.array([value is None or value != value for value in column], dtype=bool)
+        return np.zeros(len(column), dtype=bool)
+    return np.array([_is_gap(value) for value in column], dtype=bool)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether this is None, NaN, NaT or pandas' NA, which is neither equal to itself nor not."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
 
 
 def _column(values: Array, missing: Array) -> Array:
@@ -53,5 +70,12 @@ def _column(values: Array, missing: Array) -> Array:
         numbers[~missing] = there.astype(np.float64)
         return numbers
     return clean_text(
-        [None if gap else str(value) for value, gap in zip(values, missing, strict=True)]
+        [None if gap else _word(value) for value, gap in zip(values, missing, strict=True)]
     )
+
+
+def _word(value: Any) -> str:
+    """A value among words: numbers as they are written where a column has nothing else."""
+    if isinstance(value, Real | np.bool_):
+        return as_text(np.array([float(value)]))[0]
+    return str(value)
