@@ -1,5 +1,6 @@
 """Data files and model files that commands made once; tests only read them."""
 
+from functools import wraps
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,18 @@ from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifie
 from bayespoint._support import budget
 from bayespoint.io.model_file import load, save
 from bayespoint.io.tables import read_table
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Settings for every fit, so that none is searched for: the command has no options for them."""
+    fit = BayesPointClassifier.fit
+
+    @wraps(fit)
+    def quick(self, *arguments, **others):
+        return fit(self.set_params(gamma=0.5, softness=0.1, bias=1.0), *arguments, **others)
+
+    monkeypatch.setattr(BayesPointClassifier, "fit", quick)
 
 
 @pytest.fixture(scope="session")

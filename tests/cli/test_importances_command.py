@@ -46,6 +46,7 @@ def test_the_columns_that_matter_are_said_kept_and_shown(bought, tmp_path):
     assert part.count("region") == 2  # in the chart and in the table
 
 
+@pytest.mark.usefixtures("given")
 def test_as_json_and_behind_a_reject_option(bought, tmp_path):
     result = train(bought, tmp_path / "m.bpm", "--json", "--coverage", 0.9, "--n-draws", 20)
     found = json.loads(result.stdout)["importances"]
@@ -54,7 +55,9 @@ def test_as_json_and_behind_a_reject_option(bought, tmp_path):
     assert load(tmp_path / "m.bpm").classifier.estimator_.trained_.importances is not None
 
 
+@pytest.mark.usefixtures("given")
 def test_what_takes_long_is_left_out_unless_asked_for(bought, tmp_path, monkeypatch):
+    speed = importances.SPEED
     monkeypatch.setattr(importances, "SPEED", 1.0)
     said = " ".join(train(bought, tmp_path / "m.bpm").output.split())
     assert "left out, as it takes about 1,080,000 s: --importances computes it" in said
@@ -63,13 +66,14 @@ def test_what_takes_long_is_left_out_unless_asked_for(bought, tmp_path, monkeypa
     assert "Which columns matter" not in page.text
     said = train(bought, tmp_path / "m.bpm", "--importances").output
     assert "Columns that matter most" in said
-    monkeypatch.undo()
+    monkeypatch.setattr(importances, "SPEED", speed)
     said = " ".join(train(bought, tmp_path / "m.bpm", "--max-time", 60).output.split())
     assert "left out, as time is limited: --importances computes it" in said
     said = train(bought, tmp_path / "m.bpm", "--no-importances").output
     assert "olumns" not in said.split("Trained in")[1].replace("each column", "")
 
 
+@pytest.mark.usefixtures("given")
 def test_ctrl_c_leaves_the_model_whole(bought, tmp_path, monkeypatch):
     def stop(_):
         raise KeyboardInterrupt
@@ -80,6 +84,7 @@ def test_ctrl_c_leaves_the_model_whole(bought, tmp_path, monkeypatch):
     assert load(tmp_path / "m.bpm").classifier.classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.usefixtures("given")
 def test_folds_have_groups_of_their_own(bought, monkeypatch):
     """A value of a word that a fold does not hold has no column there."""
     found, fit = [], BayesPointClassifier.fit

@@ -37,6 +37,7 @@ def test_report_shows_all_and_needs_no_network(labelled, tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
+@pytest.mark.usefixtures("given")
 def test_no_rows_leaves_no_cells(tmp_path):
     rng = np.random.default_rng(0)
     rows = [[x, f"cell{i % 3}secret", "ab"[int(x > 0)]] for i, x in enumerate(rng.normal(size=60))]
@@ -71,6 +72,7 @@ NASTY_LABELS = [
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.usefixtures("given")
 def test_hostile_text_is_shown_and_not_run(tmp_path, n_classes):
     rng = np.random.default_rng(0)
     target = "</title><script>"

@@ -67,6 +67,7 @@ def test_labels_are_as_in_the_file(tmp_path):
     assert {row[0] for row in found} == {"00", "01"}
 
 
+@pytest.mark.usefixtures("given")
 def test_no_header_npy_and_categories(tmp_path):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, 40)
@@ -117,6 +118,7 @@ def test_a_risk_is_bounded_or_said_to_be_out_of_reach(tmp_path, clock):
         (["billiard", "--n-draws", 4], [300] + [60] * 5),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("given")
 def test_a_threshold_takes_folds_only_where_one_fit_does_not_tell(
     options, limits, iris, tmp_path, monkeypatch
 ):
@@ -150,6 +152,7 @@ def test_classes_of_few_rows_may_reject_where_no_folds_are_needed(tmp_path):
     fails(1, *train, *FAST, words=["class 'b' has 3 rows", "need 5 of each class here"])
 
 
+@pytest.mark.usefixtures("given")
 def test_notes_on_identifiers_and_single_rows(tmp_path):
     rows = [[i, 100 - i, x, y] for i, (x, y) in enumerate(zip("ab" * 10, "c" + "de" * 9 + "d",
                                                               strict=True))]  # fmt: skip

@@ -105,3 +105,13 @@ def test_there_is_none_without_leaving_rows_out():
     for clf in (few, fitted(X, y, "billiard", "vote")):
         with pytest.raises(AttributeError, match="inference='ep'"):
             clf.held_out_proba_  # noqa: B018
+
+
+def test_a_gram_matrix_in_any_order():
+    X, y = make_blobs(90, centers=4, cluster_std=2.5, random_state=0)
+    K = np.exp(-0.05 * np.sum((X[:, None] - X) ** 2, axis=-1))
+    order = np.random.default_rng(0).permutation(90)
+    one = fitted(K, y, "ep", "calibrated", kernel="precomputed")
+    other = fitted(K[np.ix_(order, order)], y[order], "ep", "calibrated", kernel="precomputed")
+    assert_allclose(other.held_out_proba_, one.held_out_proba_[order], atol=1e-5)
+    assert_allclose(other.predict_proba(K[:, order]), one.predict_proba(K), atol=1e-6)

@@ -22,6 +22,7 @@ def table(n, seed=0, n_idle=8, scale=None):
 
 
 NEW, LABELS = table(500, seed=1)
+GIVEN = {"softness": 0.1, "bias": 1.0}  # where only widths are asked for
 
 
 def fitted(X, y, **settings):
@@ -50,12 +51,11 @@ def test_the_default_keeps_one_width_where_all_features_matter_alike():
 @pytest.mark.parametrize("inference", ["perceptron", "billiard", "ep", "gibbs"])
 def test_every_method_takes_widths(inference):
     X, y = table(100, n_idle=4)
-    clf = fitted(X, y, inference=inference, gamma="ard", n_draws=20)
+    clf = fitted(X, y, inference=inference, gamma="ard", n_draws=20, **GIVEN)
     assert clf.gamma_.shape == (6,)
     assert min(clf.gamma_[:2]) > 5 * max(clf.gamma_[2:])
     assert clf.score(NEW[:, :6], LABELS) > 0.8
-    again = fitted(X, y, inference=inference, gamma=clf.gamma_, bias=clf.bias_,
-                   softness=clf.softness_, n_draws=20)  # fmt: skip
+    again = fitted(X, y, inference=inference, gamma=clf.gamma_, n_draws=20, **GIVEN)
     assert_allclose(again.predict_proba(NEW[:, :6]), clf.predict_proba(NEW[:, :6]), atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def small_cells(monkeypatch):
 @pytest.mark.usefixtures("small_cells")
 def test_many_rows_by_cells():
     X, y = table(240, n_idle=2)
-    clf = fitted(X, y, cell_size=100, inference="ep", n_jobs=2, bias=1.0, n_landmarks=0)
+    clf = fitted(X, y, cell_size=100, inference="ep", n_jobs=2, n_landmarks=0, **GIVEN)
     assert clf.settings_.cells.cell_size == 100
     assert min(clf.gamma_[:2]) > 5 * max(clf.gamma_[2:])
     assert clf.score(NEW[:, :4], LABELS) > 0.85
@@ -95,7 +95,7 @@ def test_units_of_columns_do_not_matter(gamma, size):
     """But for rounding, which is that of single precision where there are several cells."""
     scale = np.array([1.0, 1e6, 1e-3, 1.0, 40.0, 1.0])
     X, y = table(size, n_idle=4, scale=np.array([1, 1, 1, 1, 1, 1e3]))
-    settings = {"gamma": gamma, "inference": "ep", "cell_size": 110, "bias": 1.0}
+    settings = {"gamma": gamma, "inference": "ep", "cell_size": 110, **GIVEN}
     new = NEW[:, :6] * np.array([1, 1, 1, 1, 1, 1e3])
     one = fitted(X, y, **settings)
     other = fitted(X * scale + 7.0, y, **settings)
@@ -116,7 +116,7 @@ def test_constant_columns_take_no_part():
     X, y = table(100, n_idle=2)
     constant = np.hstack([X, np.full((100, 1), 3.0)])
     for gamma in ("ard", "held-out"):
-        one, other = (fitted(Z, y, gamma=gamma) for Z in (X, constant))
+        one, other = (fitted(Z, y, gamma=gamma, **GIVEN) for Z in (X, constant))
         assert_allclose(np.broadcast_to(other.gamma_, 5)[:4], one.gamma_, rtol=1e-5)
     assert other.gamma_[-1] == 0
     far = np.hstack([NEW[:, :4], np.full((500, 1), 1e3)])  # which was never seen to matter
@@ -125,12 +125,13 @@ def test_constant_columns_take_no_part():
 
 def test_widths_follow_rows_and_columns():
     X, y = table(80, n_idle=3)
-    clf = fitted(X, y, gamma="ard")
+    clf = fitted(X, y, gamma="ard", **GIVEN)
     order = np.random.default_rng(0).permutation(80)
-    assert_allclose(fitted(X[order], y[order], gamma="ard").gamma_, clf.gamma_, rtol=1e-9)
-    sparse = fitted(sp.csr_matrix(X), y, gamma="ard")
+    moved = fitted(X[order], y[order], gamma="ard", **GIVEN)
+    assert_allclose(moved.gamma_, clf.gamma_, rtol=1e-9)
+    sparse = fitted(sp.csr_matrix(X), y, gamma="ard", **GIVEN)
     assert_allclose(sparse.gamma_, clf.gamma_, rtol=1e-4)
-    turned = fitted(X[:, ::-1], y, gamma="ard").gamma_[::-1]  # other folds, so only nearly
+    turned = fitted(X[:, ::-1], y, gamma="ard", **GIVEN).gamma_[::-1]  # other folds, so only nearly
     assert min(turned[:2]) > 5 * max(turned[2:])
 
 
@@ -139,7 +140,7 @@ def test_widths_follow_rows_and_columns():
 
 def test_files_and_the_onion(tmp_path):
     X, y = table(80, n_idle=2)
-    for clf in (fitted(X, y, gamma="ard"), fitted(X, y, gamma=[1.0, 1.0, 0.0, 0.1])):
+    for clf in (fitted(X, y, gamma="ard"), fitted(X, y, gamma=[1.0, 1.0, 0.0, 0.1], **GIVEN)):
         model_file.save(tmp_path / "m.bpm", clf)
         loaded = model_file.load(tmp_path / "m.bpm").classifier
         assert_array_equal(loaded.gamma_, clf.gamma_)
@@ -209,7 +210,7 @@ def test_importances_need_the_data_of_the_fit(tmp_path):
     clf = fitted(X, y, gamma=1.0, softness=0.1)
     model_file.save(tmp_path / "m.bpm", clf)
     for other in (copy(clf), clone(clf), model_file.load(tmp_path / "m.bpm").classifier):
-        with pytest.raises(AttributeError, match="feature_importances_ is there after a fit"):
+        with pytest.raises(AttributeError, match="not there before fit, nor in copies"):
             _ = other.feature_importances_
     X[0, 0] += 1.0
     with pytest.raises(AttributeError, match="have changed since"):
@@ -217,3 +218,21 @@ def test_importances_need_the_data_of_the_fit(tmp_path):
     gram = fitted(X @ X.T, y, kernel="precomputed", softness=0.1)
     with pytest.raises(AttributeError, match="precomputed"):
         _ = gram.feature_importances_
+
+
+def test_large_weights_and_columns_that_are_nearly_equal():
+    """Single precision is too coarse for them."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(120)
+    X = np.column_stack([x, x + 1e-9 * rng.standard_normal(120)])
+    clf = BayesPointClassifier(gamma="ard", softness=0.1, bias=1.0, random_state=0)
+    clf.fit(X, x > 0, np.full(120, 1e6))
+    assert clf.score(X, x > 0) > 0.97
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_time_to_learn_widths_is_said(clock):
+    clock.step = 0.25
+    X, y = table(60, n_idle=2)
+    with pytest.warns(UserWarning, match="no time to learn widths"):
+        fitted(X, y, gamma="ard", softness=0.1, bias=1.0, max_time=1)

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.classifiers import flowers
+from helpers.classifiers import FIXED, flowers
 from helpers.half_means import HalfMeans
 from helpers.paths import SOURCE, TESTS
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,11 +43,16 @@ def registered(monkeypatch):
     monkeypatch.setitem(METHODS, "half_means", HalfMeans())
 
 
-@pytest.mark.parametrize(("n_classes", "decision"), [(2, "auto"), (3, "vote"), (3, "span_vote")])
-def test_it_is_a_value_of_inference(n_classes, decision):
+# Without settings that are given, it chooses its own by `held_out`.
+@pytest.mark.parametrize(
+    ("n_classes", "decision", "given"),
+    [(2, "auto", {}), (3, "vote", {"gamma": "held-out", "softness": 0.1}), (3, "span_vote", FIXED)],
+)
+def test_it_is_a_value_of_inference(n_classes, decision, given):
     X, y, new, labels = flowers(n_classes)
     settings = {"inference": "half_means", "decision": decision, "n_draws": 20, "random_state": 0}
-    clf = BayesPointClassifier(**settings).fit(X, y)  # chooses its settings by held_out
+    settings |= given
+    clf = BayesPointClassifier(**settings).fit(X, y)
     assert clf.score(new, labels) > 0.8
     proba = clf.predict_proba(new)
     assert_allclose(proba.sum(axis=1), 1)

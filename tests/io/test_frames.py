@@ -5,6 +5,7 @@ import pytest
 from helpers.refusals import assert_refused
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from bayespoint import BayesPointClassifier
@@ -80,3 +81,31 @@ def test_groups_of_an_encoder_for_a_pipeline():
     fitted = make_pipeline(encoder, clf).fit(frame, y)[-1]
     assert len(set(fitted.gamma_[1:].round(12).tolist())) == 1
     assert fitted.gamma_.shape == (5,)
+
+
+def test_numbers_among_words_keep_their_names():
+    mixed = np.array([[1.0], [2.0], ["a"], [1.0]], dtype=object)
+    encoder = TableEncoder().fit(mixed)
+    assert encoder.feature_names_ == ["x0=1", "x0=2", "x0=a"]
+    assert_array_equal(encoder.transform(np.array([[1.0], [2.0]])), [[1, 0, 0], [0, 1, 0]])
+
+
+def test_every_kind_of_gap():
+    pd = pytest.importorskip("pandas")
+    column = as_table(np.array([[pd.NA], [None], [np.nan], [pd.NaT], [1.0]], dtype=object))
+    assert_array_equal(column.columns[0], [np.nan] * 4 + [1.0])
+
+
+def test_parameters_are_checked_by_fit():
+    data = np.array([[1.0], [2.0]])
+    for name, value in (("long_tails", "foo"), ("max_categories", "x"), ("max_categories", True)):
+        with pytest.raises(ValueError, match=name):
+            TableEncoder().set_params(**{name: value}).fit(data)
+    TableEncoder(max_categories=np.int64(20)).fit(data)
+    with pytest.raises(NotFittedError):
+        TableEncoder().transform(data)
+
+
+def test_words_in_a_frame_are_pointed_to_the_encoder():
+    with pytest.raises(ValueError, match=r"holds words .*'red'.*TableEncoder"):
+        BayesPointClassifier(**GIVEN).fit(np.array([["red"], ["blue"]], dtype=object), [0, 1])

@@ -241,7 +241,9 @@ def test_submatrix_in_any_order(n_cached, threads):
     assert_array_equal(FullRows(whole).submatrix(index), matrix)
     part = rows.part(index[:9])
     assert part.dtype == np.float32
-    assert_array_equal(part.matrix(), matrix[:9, :9])
+    # BLAS may round the entries (i, j) and (j, i) differently: `matrix` takes the upper ones.
+    upper = np.triu(matrix[:9, :9])
+    assert_array_equal(part.matrix(), upper + np.triu(upper, 1).T)
 
 
 def test_the_whole_matrix_is_symmetric_or_refused_where_it_does_not_fit(threads):

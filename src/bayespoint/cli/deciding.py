@@ -43,7 +43,7 @@ def decide(classifier: Classifier, X: Array) -> Decisions:
     >>> from bayespoint import BayesPointClassifier
     >>> from bayespoint.cli.deciding import decide
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = BayesPointClassifier(random_state=0).fit(X, y)
+    >>> classifier = BayesPointClassifier(gamma="scale", softness=0.1).fit(X, y)
     >>> decide(classifier, X[:2]).labels
     array(['0', '0'], dtype='<U1')
     """

@@ -84,7 +84,8 @@ def diagnosed(classifier: Classifier) -> dict[str, Any]:
     >>> from bayespoint import BayesPointClassifier
     >>> from bayespoint.cli.diagnose import diagnosed
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = BayesPointClassifier(inference="perceptron", n_draws=30, random_state=0).fit(X, y)
+    >>> clf = BayesPointClassifier(gamma="scale", softness=0.1, inference="perceptron", n_draws=30)
+    >>> clf = clf.set_params(random_state=0).fit(X, y)
     >>> [verdict["level"] for verdict in diagnosed(clf)["verdicts"]]
     ['fine', 'fine']
     """

@@ -53,7 +53,7 @@ class FeatureImportanceDisplay:
     >>> from bayespoint import BayesPointClassifier
     >>> from bayespoint.displays import FeatureImportanceDisplay
     >>> iris = load_iris()
-    >>> clf = BayesPointClassifier(random_state=0).fit(iris.data, iris.target)
+    >>> clf = BayesPointClassifier(gamma="scale", softness=0.1).fit(iris.data, iris.target)
     >>> display = FeatureImportanceDisplay.from_estimator(clf, feature_names=iris.feature_names)
     >>> sorted(label.get_text() for label in display.ax_.get_yticklabels())[:2]
     ['petal length (cm)', 'petal width (cm)']

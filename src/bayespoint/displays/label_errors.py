@@ -67,7 +67,7 @@ class LabelErrorDisplay:
     >>> X, y = load_digits(return_X_y=True)
     >>> X, y = X[(y == 3) | (y == 8)][:80], y[(y == 3) | (y == 8)][:80]
     >>> y[0] = 11 - y[0]
-    >>> clf = BayesPointClassifier(label_noise=0.05, random_state=0).fit(X, y)
+    >>> clf = BayesPointClassifier(gamma="scale", label_noise=0.05).fit(X, y)
     >>> display = LabelErrorDisplay.from_estimator(clf, n=5, X=X, image_shape=(8, 8))
     >>> display.ax_.get_yticklabels()[0].get_text()
     'row 0: given 8, rather 3'

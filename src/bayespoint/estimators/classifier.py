@@ -506,8 +506,8 @@ class BayesPointClassifier(KernelClassifier):
             return self.trained_.importances
         if not hasattr(self, "settings_") or not hasattr(self, "_given"):
             raise AttributeError(
-                "feature_importances_ is computed from the X and y of fit when it is first asked for: "
-                "it is not there before fit, nor in copies and files made before it was asked for."
+                "feature_importances_ is computed from the X and y of fit when it is first asked "
+                "for: it is not there before fit, nor in copies and files made before that."
             )
         parameters, settings, trained = self.checked_parameters(), self.settings_, self.trained_
         data = data_again(copy(self), parameters, trained.drawn_with[SAME_DATA], **self._given)

@@ -174,7 +174,7 @@ class WidthCell:
     def log_evidence(self, widths: Array, kernel: Any) -> float:
         """Sum over machines, with the sites as they are after some more sweeps."""
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
-        K = (kernel_values(kernel.name, self.X, widths).astype(np.float64) + kernel.bias) * share
+        K = (kernel_values(kernel.name, self.X.astype(np.float64), widths) + kernel.bias) * share
         found = [
             propagate_cell(
                 K, np.zeros(len(K)), likelihood, sites, tol=AT_REST, max_sweeps=FIRST_SWEEPS,

@@ -69,7 +69,7 @@ def to_onnx(
     >>> from bayespoint import BayesPointClassifier
     >>> from bayespoint.io.onnx import to_onnx
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = BayesPointClassifier(n_draws=20, random_state=0).fit(X, y)
+    >>> clf = BayesPointClassifier(gamma="scale", softness=0.1).fit(X, y)
     >>> [output.name for output in to_onnx(clf).graph.output]
     ['label', 'probabilities', 'decision']
     """
