@@ -15,10 +15,8 @@ from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import shared, to_device
 from bayespoint.space.inputs import (
-    HASH_SEED,
     LEVELS,
     MOST_ORDERED,
-    ORDER_ROUNDS,
     GramInputs,
     Inputs,
     hash_multipliers,
@@ -149,17 +147,12 @@ class DeviceInputs(Inputs):
         least = torch.stack([end.min for end in ends]).amin(dim=0).double()
         most = torch.stack([end.max for end in ends]).amax(dim=0).double()
         reach = torch.where(most > least, most - least, np.inf)
-
-        def words(part: torch.Tensor) -> torch.Tensor:
+        multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
+        keys = []
+        for part in parts:
             places = ((self.tensor[part].double() - least) / reach * LEVELS).round()
-            return places.float().view(torch.int32)
-
-        keys = torch.full((n,), HASH_SEED, device=self.tensor.device)
-        for _ in range(ORDER_ROUNDS):
-            each = zip(parts, keys.split(step), strict=True)
-            columns = torch.stack([_hashed(words(part).T, key | 1) for part, key in each]).sum(0)
-            keys = torch.cat([_hashed(words(part), columns | 1) for part in parts])
-        return keys.cpu().numpy().view(np.uint64)
+            keys.append(_hashed(places.float().view(torch.int32), multipliers))
+        return torch.cat(keys).cpu().numpy().view(np.uint64)
 
     def rows_equal(self, left: Array, right: Array) -> bool:
         """Whether all of some pairs of rows are equal."""

@@ -5,7 +5,6 @@ has the same in the memory of a GPU. All of them hash and compare rows, for `mer
 `Rows` of the Gram matrix.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,8 @@ SCALE_ROWS = 5000
 # of their own), where there are no more columns than this.
 LEVELS = 720_720
 MOST_ORDERED = 1_000
-ORDERED_ROWS, ORDER_ROUNDS = 4_096, 2  # at a time, and how often rows and columns are told apart
 
-HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
+_HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
 
 
 class Inputs:
@@ -86,9 +84,8 @@ class Inputs:
     def order_keys(self, index: Array) -> Array:
         """Hashes by which some rows are put in order, which is as good as random.
 
-        They do not change when columns change places, are shifted, or multiplied by positive
-        numbers, but where rounding is felt: values are places between the least and the largest of
-        the column.
+        They do not change when columns are shifted, or multiplied by positive numbers, but where
+        rounding is felt: values are places between the least and the largest of the column.
         """
         X = self.X[index]
         return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X)
@@ -171,11 +168,7 @@ class GramInputs(Inputs):
 
 
 def place_hashes(X: Matrix) -> Array:
-    """Hash of each row by the places of its values, whichever the order of rows and columns.
-
-    What a column's values are mixed with is a hash of the column, and that of a column is made as
-    that of a row: rows and columns are told apart in two rounds. See `Inputs.order_keys`.
-    """
+    """Hash of each row by the places of its values: see `Inputs.order_keys`."""
     least, most = (
         np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64).ravel()
         for values in (X.min(axis=0), X.max(axis=0))
@@ -188,49 +181,19 @@ def place_hashes(X: Matrix) -> Array:
             found = (values - least[columns]) / reach[columns] * LEVELS
         return np.rint(found).astype(np.float32)
 
-    rows = np.full(X.shape[0], HASH_SEED, dtype=np.uint64)
-    if sp.issparse(X):
-        return _sparse_place_hashes(X, places, rows)
-    starts = range(0, X.shape[0], ORDERED_ROWS)
-    for _ in range(ORDER_ROUNDS):
-        columns = np.zeros(X.shape[1], dtype=np.uint64)
-        for s in starts:
-            part = slice(s, s + ORDERED_ROWS)
-            columns += _hashes(places(X[part]).T, rows[part])
-        found = [_hashes(places(X[s : s + ORDERED_ROWS]), columns) for s in starts]
-        rows = np.concatenate(found)
-    return rows
-
-
-def _sparse_place_hashes(X: Any, places: Callable[..., Array], rows: Array) -> Array:
-    """Hashes are sums: that of zeros, and what other values change."""
-    there, zero = places(X.data, X.indices), places(np.zeros(X.shape[1]))
-    turned = sp.csr_matrix((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape).T.tocsr()
-    of_column = np.repeat(zero, np.diff(turned.indptr))
-    for _ in range(ORDER_ROUNDS):
-        columns = _hashes(turned, rows, there[turned.data]) - _hashes(turned, rows, of_column)
-        for j in np.flatnonzero(zero):
-            columns[j : j + 1] += _hashes(np.full((1, len(rows)), zero[j]), rows)
-        known = _hashes(X, columns, there) - _hashes(X, columns, zero[X.indices])
-        rows = _hashes(zero[None], columns) + known
-    return rows
-
-
-def _hashes(values: Matrix, multipliers: Array, data: Array | None = None) -> Array:
-    """Hash of each row, with these numbers for the columns; ``data``: of sparse rows."""
-    from bayespoint._loops.sparse_products import hash_dense, hash_sparse
-
-    keys, odd = np.empty(values.shape[0], dtype=np.uint64), multipliers | np.uint64(1)
-    if data is None:
-        hash_dense(_words(values), odd, keys)
-    else:
-        hash_sparse(values.indptr, values.indices, _words(data), odd, keys)
-    return keys
+    if not sp.issparse(X):
+        parts = range(0, X.shape[0], COLUMN_TILE)
+        return np.concatenate([row_hashes(places(X[s : s + COLUMN_TILE])) for s in parts])
+    # Hashes are sums over columns: that of zeros, and what other values change.
+    shape, zero = (X.indices, X.indptr), places(np.zeros(X.shape[1]))
+    there = sp.csr_matrix((places(X.data, X.indices), *shape), shape=X.shape)
+    without = sp.csr_matrix((zero[X.indices], *shape), shape=X.shape)
+    return row_hashes(zero[None])[0] + row_hashes(there) - row_hashes(without)
 
 
 def hash_multipliers(n_features: int) -> Array:
     """Return an odd number for each column."""
-    rng = np.random.default_rng(HASH_SEED)
+    rng = np.random.default_rng(_HASH_SEED)
     return rng.integers(2**64, size=n_features, dtype=np.uint64) | np.uint64(1)
 
 
