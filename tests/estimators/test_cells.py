@@ -17,6 +17,7 @@ from bayespoint.estimators.making import votes_link
 from bayespoint.inference.ep.cells import prediction
 from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.io import model_file
+from bayespoint.space.inputs import Inputs
 
 GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
 CELLS = {"cell_size": 60, "n_landmarks": 0, "n_trees": 2}
@@ -331,7 +332,8 @@ def test_the_link_does_not_mind_rows_that_nobody_looked_at():
     z, label = rng.standard_normal((1, 300)), rng.integers(2, size=300)
 
     def link(z, label):
-        data = SimpleNamespace(distinct=SimpleNamespace(label=label, weight=np.ones(len(label))))
+        distinct = SimpleNamespace(label=label, weight=np.ones(len(label)))
+        data = SimpleNamespace(distinct=distinct, inputs=Inputs(np.empty((len(label), 1))))
         return votes_link(Cells(None, None, np.stack([z, z]), None, None), data, 0.0).link
 
     unseen = np.append(z, np.zeros((1, 200)), axis=1), np.append(label, np.ones(200, dtype=int))
