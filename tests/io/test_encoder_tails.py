@@ -180,6 +180,8 @@ def test_odd_states_are_refused():
 
 def test_bad_values_of_long_tails_are_refused():
     cases = [({"long_tails": bad}, "long_tails must be one of") for bad in ("Rank", None, True, [])]
-    assert_refused(lambda long_tails: TableEncoder(long_tails=long_tails).fit([[1.0], [2.0]]), cases)
+    assert_refused(
+        lambda long_tails: TableEncoder(long_tails=long_tails).fit([[1.0], [2.0]]), cases
+    )
     states = [({"state": state_with() | given}, "long_tails must be") for given, _ in cases]
     assert_refused(TableEncoder.from_state, states)
