@@ -49,7 +49,7 @@ def draw_times(kept):
         ax.set_xticks([1, 10, 100, 1_000], ["1", "10", "100", "1,000"])
         ax.set_xlim(1, 1_000)
         plain_ticks(ax)
-    figure.axes[1].legend(fontsize=13)
+    figure.axes[1].legend(fontsize=13, loc="lower left")
     return figure
 
 
@@ -59,7 +59,7 @@ def plain_ticks(ax):
     steps = [
         digit * 10.0**power
         for power in range(-3, 3)
-        for digit in (1, 1.5, 2, 3, 3.5, 4, 4.5, 5, 6, 8)
+        for digit in ((1, 2, 5) if high > 8 * low else (1, 1.5, 2, 3, 3.5, 4, 4.5, 5, 6, 8))
     ]
     nice = [value for value in steps if low < value < high]
     ax.set_yticks(nice, [f"{value:g}" for value in nice])

@@ -48,6 +48,8 @@ def test_names_and_how_many():
     assert display.ax_.get_ylabel() == "2 of 4 features"
     pipeline = make_pipeline(StandardScaler(), RejectingClassifier(classifier(), coverage=0.9))
     assert drawn(pipeline.fit(X, Y))[1][0] == "x2"
+    pipeline = RejectingClassifier(make_pipeline(StandardScaler(), classifier()), coverage=0.9)
+    assert drawn(pipeline.fit(X, Y))[1][0] == "x2"
     pd = pytest.importorskip("pandas")
     clf.fit(pd.DataFrame(X, columns=["p", "q", "r", "s"]), Y)
     assert drawn(clf)[1][:2] == ["r", "p"]

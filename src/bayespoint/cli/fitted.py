@@ -52,6 +52,8 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
         "label_noise": noise.tolist(), "n_draws": int(base.n_draws_),
         "n_support": len(base.support_), "device": base.device_,
     }  # fmt: skip
+    if base.settings_.gamma_choice is not None:
+        facts["widths"] = base.settings_.gamma_choice["chosen"]
     if getattr(base, "log_evidence_", None) is not None:
         facts["log_evidence"] = float(base.log_evidence_)
     if isinstance(classifier, RejectingClassifier):

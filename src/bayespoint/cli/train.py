@@ -155,7 +155,7 @@ def _say_trained(
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
         f"{METHODS[facts['inference']].title} "
-        f"({facts['reason']}): {_width(facts['gamma'])}, softness {facts['softness']:.4g}"
+        f"({facts['reason']}): {_width(facts)}, softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )
     useless = "threshold" in facts and not facts["coverage"]
@@ -198,7 +198,9 @@ def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-def _width(gamma: float | list[float]) -> str:
+def _width(facts: Mapping[str, Any]) -> str:
+    gamma = facts["gamma"]
     if isinstance(gamma, list):
-        return f"gamma {min(gamma):.4g} to {max(gamma):.4g}, one for each column"
+        of_each = f"gamma {min(gamma):.4g} to {max(gamma):.4g}, one for each column"
+        return f"{of_each} ({facts['widths']})" if "widths" in facts else of_each
     return f"gamma {gamma:.4g}"

@@ -122,7 +122,9 @@ class FeatureImportanceDisplay:
         """
         check_is_fitted(estimator)
         last = unwrapped(estimator)
-        last = last.estimator_ if isinstance(last, RejectingClassifier) else last
+        if isinstance(last, RejectingClassifier):  # of a pipeline, too
+            inner = last.estimator_
+            estimator, last = (inner if last is estimator else estimator), unwrapped(inner)
         if not isinstance(last, BayesPointClassifier):
             raise ValueError(
                 f"estimator must be a BayesPointClassifier; got {type(last).__name__}."
