@@ -47,8 +47,8 @@ MANY_SHARE = 0.7  # of these sizes, with more than two classes
 ROUNDS = 2
 LAST_STEPS = 25  # from all rows, where these are few
 
-# The second start is so many times wider, where there are more than few columns: features that act
-# both ways are lost from the first.
+# The second start is so many times wider, where there are more than few columns: steps from either
+# may end in the lesser of two optima.
 WIDER, FEW_COLUMNS = 3.0, 3
 LEARNT_CLASSES = 3
 

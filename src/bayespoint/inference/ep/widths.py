@@ -151,14 +151,16 @@ class WidthCell:
         The sum over machines.
         """
         try:
-            return self._pull_in(self.X, widths, kernel, sweeps, damping)
-        except np.linalg.LinAlgError:  # single precision is too coarse, from here on
-            self.X = self.X.astype(np.float64)
-            return self._pull_in(self.X, widths, kernel, sweeps, damping)
+            return self._pull_now(widths, kernel, sweeps, damping)
+        except np.linalg.LinAlgError:
+            if self.X.dtype == np.float64:
+                raise
+            self.X = self.X.astype(np.float64)  # single precision is too coarse, from here on
+            return self._pull_now(widths, kernel, sweeps, damping)
 
-    def _pull_in(self, X: Array, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
-        """`_pull`, in the precision of X."""
-        values = kernel_values(kernel.name, X, widths)
+    def _pull_now(self, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
+        """`_pull`, in the precision that X has."""
+        values = kernel_values(kernel.name, self.X, widths)
         # K = (k + c) / (1 + c), or k + c: what changes with widths is a multiple of k.
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
         K = (values + values.dtype.type(kernel.bias)) * values.dtype.type(share)
@@ -271,8 +273,9 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
 
 
 def best_widths(
-    cells: WidthCells, begins: Sequence[Array], kernel: Any, steps: int = STEPS, **options: Any
-) -> Array:
+    cells: WidthCells, begins: Sequence[Array], kernel: Any, *, steps: int = STEPS,
+    stop: Callable[[], bool] = lambda: False, **options: Any,
+) -> Array:  # fmt: skip
     """Learn widths from several starts: that with the largest evidence after some steps goes on.
 
     Slopes of a wide feature that acts both ways lead nowhere: those that may have been lost are
@@ -280,19 +283,17 @@ def best_widths(
 
     Parameters as for `learn_widths`.
     """
-    found = []
+    found, options = [], {**options, "stop": stop}
     for begin in begins if len(begins) > 1 else ():
         fresh = cells.fresh()
         widths = learn_widths(fresh, begin, kernel, steps=TRIED_STEPS, last_rate=RATE, **options)
         found.append((fresh.log_evidence(widths, kernel), widths))
     best = max(found, key=lambda pair: pair[0])[1] if found else begins[0]
     widths = learn_widths(cells, best, kernel, steps=steps, **options)
-    if options.get("stop", bool)():
-        return widths
-    with_lost = _with_lost(cells, widths, kernel, options["group"])
+    with_lost = None if stop() else _with_lost(cells, widths, kernel, options["group"])
     if with_lost is None:
         return widths
-    again = learn_widths(fresh := cells.fresh(), with_lost, kernel, **options)  # all steps
+    again = learn_widths(fresh := cells.fresh(), with_lost, kernel, **options)
     better = fresh.log_evidence(again, kernel) > cells.log_evidence(widths, kernel)
     return again if better else widths
 
