@@ -18,7 +18,7 @@ from bayespoint import BayesPointClassifier
 from bayespoint.estimators.selection import BIASES
 
 SIGNATURE = {
-    "kernel": "rbf", "gamma": "held-out", "feature_groups": None, "degree": 3, "coef0": 1.0,
+    "kernel": "auto", "gamma": "held-out", "feature_groups": None, "degree": 3, "coef0": 1.0,
     "normalize_kernel": True, "bias": "auto", "inference": "auto", "n_draws": 100,
     "softness": "held-out", "label_noise": 0.0,
     "decision": "auto", "cell_size": "auto", "n_landmarks": "auto", "n_trees": "auto",

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from bayespoint import BayesPointClassifier
-from bayespoint.estimators.widths import Columns
+from bayespoint.estimators.width_learning import Columns
 from bayespoint.io import model_file
 
 GIVEN = {"gamma": 0.5, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
@@ -52,7 +52,7 @@ def test_labels_may_be_numbers_texts_or_arrays():
 
 def test_one_unit_for_a_group():
     """The root mean square of its columns', constant ones apart."""
-    columns = Columns(np.array([1.0, 3.0, 4.0, np.inf, np.inf]), True)
+    columns = Columns(np.array([1.0, 3.0, 4.0, np.inf, np.inf]), True, False)
     found = columns.grouped(np.array([0, 1, 1, 1, 2])).unit
     assert_allclose(found, [1.0, np.sqrt(12.5), np.sqrt(12.5), np.inf, np.inf])
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from bayespoint import BayesPointClassifier, OnionClassifier
-from bayespoint.estimators import widths
+from bayespoint.estimators import width_learning, widths
 from bayespoint.io import model_file
 
 
@@ -62,8 +62,9 @@ def test_every_method_takes_widths(inference):
 @pytest.fixture
 def small_cells(monkeypatch):
     """Widths are learnt and compared on several cells, made anew in each round."""
-    for name, size in (("LEARNT_SIZE", 100), ("WHOLE_SIZE", 100), ("COMPARED_SIZE", 100)):
-        monkeypatch.setattr(widths, name, size)
+    for name in ("LEARNT_SIZE", "WHOLE_SIZE"):
+        monkeypatch.setattr(width_learning, name, 100)
+    monkeypatch.setattr(widths, "COMPARED_SIZE", 100)
 
 
 @pytest.mark.usefixtures("small_cells")
@@ -84,6 +85,60 @@ def test_rows_far_from_all_others_have_probabilities():
     clf = fitted(X, np.arange(36) % 3, gamma=1.0, softness=0.1, bias=0.0, inference="ep")
     assert clf.held_out_proba_.shape == (36, 3)
     assert_allclose(clf.held_out_proba_.sum(axis=1), 1.0, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------ kernels
+
+
+def steps(n, seed=0):
+    """Rows whose label is told by a threshold in each of six columns; two more are noise."""
+    X = np.random.default_rng(seed).random((n, 8))
+    above = X[:, :6] > np.linspace(0.2, 0.8, 6)
+    return X, (np.sum(above, axis=1) > 3).astype(int)
+
+
+def test_thresholds_ask_for_the_laplacian_kernel(tmp_path):
+    X, y = steps(200)
+    clf = fitted(X, y)
+    assert clf.kernel_ == "laplacian"
+    assert clf.gamma_choice_["chosen"].endswith(", Laplacian")
+    new, labels = steps(1_000, seed=1)
+    assert clf.score(new, labels) > fitted(X, y, kernel="rbf").score(new, labels) + 0.02
+    again = clf.settled().fit(X, y)
+    assert again.kernel == again.kernel_ == "laplacian"
+    assert_allclose(again.predict_proba(new), clf.predict_proba(new), atol=1e-6)
+    assert np.max(clf.feature_importances_[6:]) < np.min(clf.feature_importances_[:6])
+    model_file.save(tmp_path / "m.bpm", clf)
+    loaded = model_file.load(tmp_path / "m.bpm").classifier
+    assert (loaded.kernel, loaded.kernel_) == ("auto", "laplacian")
+    assert_array_equal(loaded.predict_proba(new), clf.predict_proba(new))
+
+
+def test_smooth_boundaries_keep_the_rbf_kernel():
+    X = np.random.default_rng(0).standard_normal((250, 2))
+    clf = fitted(X, np.sum(X**2, axis=1) > 1.4)
+    assert clf.kernel_ == "rbf"
+    assert any(name.endswith(", Laplacian") for name in clf.gamma_choice_["log_proba"])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"kernel": "rbf"}, {"gamma": 1.0}, {"gamma": [1.0] * 8}, {"gamma": "scale"}]
+)
+def test_only_the_data_ask_for_another_kernel(settings):
+    clf = fitted(*steps(120), **{**GIVEN, **settings})
+    assert clf.kernel_ == "rbf"
+    names = clf.settings_.gamma_choice["log_proba"] if clf.settings_.gamma_choice else ()
+    assert not any("Laplacian" in name for name in names)
+
+
+def test_columns_of_two_values_are_the_same_to_both_kernels():
+    X, y = steps(120)
+    two = 3.0 * (X > 0.5)
+    clf = fitted(two, y, **GIVEN)
+    assert not any("Laplacian" in name for name in clf.gamma_choice_["log_proba"])
+    one = fitted(two, y, kernel="rbf", gamma=np.linspace(0.1, 0.8, 8), **GIVEN)
+    other = fitted(two, y, kernel="laplacian", gamma=3 * np.linspace(0.1, 0.8, 8), **GIVEN)
+    assert_allclose(other.predict_proba(two), one.predict_proba(two), atol=1e-9)
 
 
 # ------------------------------------------------------------------------------- units

@@ -8,7 +8,7 @@ from helpers.width_cells import KERNELS, WIDTHS, both, cells_of
 from numpy.testing import assert_allclose
 
 from bayespoint import BayesPointClassifier
-from bayespoint.estimators import widths
+from bayespoint.estimators import width_learning, widths
 from bayespoint.inference.ep.widths import best_widths, learn_widths
 
 
@@ -114,8 +114,9 @@ def test_only_slopes_leave_a_memory_apart(apart):
 @pytest.fixture
 def small_cells(monkeypatch):
     """Widths are learnt and compared on several cells, made anew in each round."""
-    for name, size in (("LEARNT_SIZE", 100), ("WHOLE_SIZE", 100), ("COMPARED_SIZE", 100)):
-        monkeypatch.setattr(widths, name, size)
+    for name in ("LEARNT_SIZE", "WHOLE_SIZE"):
+        monkeypatch.setattr(width_learning, name, 100)
+    monkeypatch.setattr(widths, "COMPARED_SIZE", 100)
 
 
 def fitted(n, device, **settings):

@@ -32,11 +32,11 @@ def by_hand(clf, A, B):
     """Kernel with bias and normalisation, by scikit-learn, in float64."""
 
     def raw(A, B):
-        if clf.kernel == "linear":
+        if clf.kernel_ == "linear":
             return linear_kernel(A, B)
-        if clf.kernel == "poly":
+        if clf.kernel_ == "poly":
             return polynomial_kernel(A, B, clf.degree, clf.gamma_, clf.coef0)
-        return {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[clf.kernel](A, B, clf.gamma_)
+        return {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[clf.kernel_](A, B, clf.gamma_)
 
     def diagonal(A):
         return raw(A, A).diagonal() + clf.bias_

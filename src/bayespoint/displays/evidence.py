@@ -237,7 +237,7 @@ def _check_estimator(estimator: Any) -> None:
             f"{type(estimator).__name__}."
         )
     kernel = estimator.kernel
-    if callable(kernel) or kernel not in KERNELS_WITH_GAMMA:
+    if callable(kernel) or kernel not in ("auto", *KERNELS_WITH_GAMMA):
         raise ValueError(
             f"EvidenceDisplay compares widths, and estimator has kernel={kernel!r} without a "
             f"gamma; use one of {KERNELS_WITH_GAMMA}, or compare log_evidence_ of fits yourself."

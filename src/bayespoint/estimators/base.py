@@ -208,9 +208,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         chosen = {
-            "gamma": self.gamma_, "bias": self.bias_, "softness": self.softness_,
-            "label_noise": self.label_noise_, "inference": self.inference_,
-            "decision": self.decision_,
+            "kernel": self.kernel_, "gamma": self.gamma_, "bias": self.bias_,
+            "softness": self.softness_, "label_noise": self.label_noise_,
+            "inference": self.inference_, "decision": self.decision_,
         }  # fmt: skip
         if self.settings_.cells is not None:
             chosen |= self.settings_.cells._asdict()
@@ -226,6 +226,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 "or a cell_size of all rows."
             )
         return self.predictor_.bayes_points
+
+    @property
+    def kernel_(self) -> Any:
+        """Kernel used: its name, or a function."""
+        return self.predictor_.support.kernel.name
 
     @property
     def gamma_(self) -> float | Array:

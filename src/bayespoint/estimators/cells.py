@@ -10,6 +10,7 @@ from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
+from bayespoint.inference.engines import cells_of_rows, outputs_in_cells
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.memory import Memory, needed_bytes
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
@@ -295,16 +296,12 @@ class CellTrials:
 
     def _asked(self, cellwise: Cellwise, softness: float) -> Array:
         """Means over standard deviations at the rows left out, by the cells that they lie in."""
-        X = self._data.inputs.matrix()
-
-        def one(cell: int) -> Array:
-            asked = X[self.rows[self._asked_begin[cell] : self._asked_begin[cell + 1]]]
-            length = cellwise.kernel.prepare(asked.astype(np.float64)).length
-            mean, variance = cellwise.in_cell(0, cell, asked)
-            ridge = softness * np.where(length > 0, length, 1.0) ** 2
-            return mean / np.sqrt(variance + ridge)
-
-        return np.concatenate(self._threads.each(one, range(len(self._begin) - 1)), axis=1)
+        inputs = self._data.inputs
+        asked = np.split(self.rows, self._asked_begin[1:-1])
+        mean, variance = outputs_in_cells(inputs, cellwise, self._trained, asked, self._threads)
+        length = cellwise.kernel.prepare(inputs.matrix()[self.rows].astype(np.float64)).length
+        ridge = softness * np.where(length > 0, length, 1.0) ** 2
+        return mean / np.sqrt(variance + ridge)
 
 
 def log_proba_of(outputs: Array, label: Array, weight: Array, noise: float) -> Array:
@@ -342,11 +339,11 @@ def some_cells(
         Rows that cells are made of, where these are not all.
     """
     seed = np.random.SeedSequence(entropy, spawn_key=(0, 7))
-    sample = np.arange(data.inputs.shape[0]) if sample is None else np.sort(sample)
-    X = data.inputs.matrix()
-    X = X if len(sample) == X.shape[0] else X[sample]
-    tree = grow(X, cells.cell_size, seed, scale)
-    cell_of = tree.route(X)
+    inputs = data.inputs
+    sample = np.arange(inputs.shape[0]) if sample is None else np.sort(sample)
+    tree = grow(inputs.matrix(), cells.cell_size, seed, scale, sample)
+    all_rows = len(sample) == inputs.shape[0]
+    cell_of = cells_of_rows(tree, inputs) if all_rows else tree.route(inputs.matrix()[sample])
     wanted = CHOOSING_ROWS // (cells.cell_size * data.n_machines)
     n_cells = min(max(wanted, LEAST_CELLS), tree.n_cells)
     numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]

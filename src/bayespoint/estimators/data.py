@@ -1,6 +1,7 @@
 """From X and y to the distinct rows, labels and weights that a fit works with."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class TrainingData:
         """Binary problems: one for two classes, else one a class."""
         return len(self.classes) if len(self.classes) > 2 else 1
 
-    @property
+    @cached_property
     def own_copies(self) -> Array:
         """Copies that one row of X is, on average, of each distinct one."""
         member = self.distinct.member

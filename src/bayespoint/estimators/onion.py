@@ -195,6 +195,7 @@ class OnionClassifier(KernelClassifier):
             settings = settle(
                 parameters, data, settings, entropy=entropy, budget=budget, threads=threads
             )
+            parameters = replace(parameters, kernel=settings.kernel_name)
             kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
             problem = problem_of(
                 kernel, data.inputs, data.distinct, settings, data.classes.tolist(),

@@ -58,13 +58,17 @@ class Parameters:
     random_state: Any
     verbose: int
     relative: Array | None = None  # widths of features, in units of the common one
+    kernel_open: bool = False  # whether the data may ask for another kernel
 
     @classmethod
     def checked(cls, params: Mapping[str, Any]) -> "Parameters":
         """Check parameters, given by name."""
         check_parameters(params)
-        names = [field.name for field in fields(cls) if field.name != "relative"]
-        return cls(**{name: params[name] for name in names})
+        names = [field.name for field in fields(cls) if field.name in params]
+        given = {name: params[name] for name in names}
+        if isinstance(params["kernel"], str) and params["kernel"] == AUTO:
+            given |= {"kernel": "rbf", "kernel_open": by_held_out(params["gamma"])}
+        return cls(**given)
 
     @property
     def precomputed(self) -> bool:
@@ -110,8 +114,9 @@ def on_cpu_only(kernel: Any, inference: str) -> tuple[str, str] | None:
 def check_parameters(params: Mapping[str, Any]) -> None:
     """Check the parameters of a `BayesPointClassifier` that do not depend on the data."""
     kernel = params["kernel"]
-    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
-        raise ValueError(f"kernel must be one of {KERNELS} or a callable; got {kernel!r}.")
+    kernels = (AUTO, *KERNELS)
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in kernels):
+        raise ValueError(f"kernel must be one of {kernels} or a callable; got {kernel!r}.")
     gamma = params["gamma"]
     known = isinstance(gamma, str) and gamma in ("scale", EVIDENCE, HELD_OUT, ARD)
     if not known and not is_number(gamma, above=0):
@@ -150,7 +155,7 @@ def _check_widths(gamma: Any, kernel: Any) -> None:
             f"gamma must be a number > 0, one for each feature, 'held-out', 'ard', 'evidence' or "
             f"'scale' (for SVC's 'auto' give 1 / n_features); got {gamma!r}."
         )
-    if not (isinstance(kernel, str) and kernel in ("rbf", "laplacian")):
+    if not (isinstance(kernel, str) and kernel in (AUTO, "rbf", "laplacian")):
         raise ValueError(
             f"gamma may be an array, one width for each feature, with kernel='rbf' or 'laplacian'; "
             f"got kernel={kernel!r}."

@@ -94,6 +94,7 @@ class Settings:
     ----------
     inference, inference_reason, decision : str
         Method, why, and how classifiers decide.
+    kernel_name : str or callable
     gamma : float or ndarray of shape (n_features,)
         Width, or one a feature.
     bias, softness : float
@@ -110,6 +111,7 @@ class Settings:
     inference: str
     inference_reason: str
     decision: str
+    kernel_name: Any = None
     gamma: float | Array = 1.0
     bias: float = 0.0
     softness: float = 0.0
@@ -283,11 +285,12 @@ def settle(
     names = _open_settings(parameters)
     search = CellSearch(parameters, data, names[1], (), entropy, threads, late)
     widths = _widths(search, _first_settings(parameters, data, settings, scale), scale)
-    if widths.relative is not None:
+    parameters = replace(parameters, kernel=widths.kernel, relative=widths.relative)
+    if widths.relative is not None or widths.kernel != search.parameters.kernel:
         scale = widths.gamma
-    elif not parameters.precomputed:
+    if widths.relative is None and not parameters.precomputed:
         warn_about_scales(data.inputs)
-    search = replace(search, parameters=replace(parameters, relative=widths.relative))
+    search = replace(search, parameters=parameters)
     if rival is not None:
         rival = _first_settings(parameters, data, rival, scale)
     begin = _first_settings(parameters, data, settings, scale)
@@ -295,12 +298,12 @@ def settle(
         begin = replace(begin, gamma=widths.gamma, softness=widths.softness)
     found = _settle(search, begin, rival, names[0], scale, budget)
     gamma = found.gamma if widths.relative is None else found.gamma * widths.relative
-    return replace(found, gamma=gamma, gamma_choice=widths.figures)
+    return replace(found, kernel_name=widths.kernel, gamma=gamma, gamma_choice=widths.figures)
 
 
 def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
     """Widths that are given, or learnt where that is asked for; else one."""
-    given, X = search.parameters.gamma, search.data.inputs
+    given, X, kernel = search.parameters.gamma, search.data.inputs, search.parameters.kernel
     if np.ndim(given):
         relative = np.asarray(given, dtype=np.float64)
         if len(relative) != X.shape[1]:
@@ -308,11 +311,11 @@ def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
                 f"gamma must hold one width for each of the {X.shape[1]} features; got "
                 f"{len(relative)}."
             )
-        return Widths(relative, 1.0, settings.softness, None)
-    one = Widths(None, float(settings.gamma), settings.softness, None)
+        return Widths(kernel, relative, 1.0, settings.softness, None)
+    one = Widths(kernel, None, float(settings.gamma), settings.softness, None)
     if not by_held_out(given):
         return one
-    reason = why_not(search.parameters.kernel, X.shape[1])
+    reason = why_not(kernel, X.shape[1])
     if reason is None:
         widths = WidthSearch(search, settings, search.parameters.groups(X.shape[1]))
         return widths.chosen(scale, "full" if given == ARD else None)

@@ -1,8 +1,8 @@
-"""One width, or a width for each feature: learnt by the evidence, chosen by labels left out.
+"""Kernel and widths of features: learnt by the evidence, chosen by labels left out.
 
-Widths are learnt on whole cells of the data, in rounds: cells are made anew in the scaled columns.
-Labels of rows that had no part in it say whether they are better than one width, or half the way to
-them is. Other settings are then chosen as ever, with the columns scaled.
+Labels of rows that had no part in learning say whether a width for each feature is better than one
+width, or half the way to them is, and whether the Laplacian kernel is better than the RBF kernel.
+Other settings are then chosen as ever, with the columns scaled.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,45 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
-from bayespoint._support.types import Array, Matrix
+from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import folds_of, link_points
 from bayespoint.estimators.cells import FOLDS, CellTrials, Division, divided
 from bayespoint.estimators.trials import CellSearch
-from bayespoint.inference.engines import cells_of_rows, engines_of
+from bayespoint.estimators.width_learning import LEARNT_CLASSES, Columns, WidthLearner
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.tree import grow
-from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import WidthCell, WidthCells, best_widths
-from bayespoint.inference.problem import Problem, machines_of
-from bayespoint.space.kernels import Kernel
 
 if TYPE_CHECKING:
     from bayespoint.estimators.settings import Settings
 
-# Columns that may have widths of their own.
-MOST_COLUMNS = 1_000
-
-# A column's unit is its deviation, but at least this share of its range: rare words would reach too
-# far. Columns have comparable spread if all but a quarter have a tenth of the largest range.
-LEAST_UNIT = 0.1
-COMPARABLE, MOST_NARROW = 0.1, 0.25
-
-# Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
-# and work (operations) of a step.
-LEARNT_SIZE, WHOLE_SIZE, LEARNT_CELLS, LEAST_LEARNT = 700, 1_000, 16, 3
-LEARNING_WORK = 6e9
-MANY_SHARE = 0.7  # of these sizes, with more than two classes
-ROUNDS = 2
-LAST_STEPS = 25  # from all rows, where these are few
-
-# The second start is so many times wider, where there are more than few columns: steps from either
-# may end in the lesser of two optima.
-WIDER, FEW_COLUMNS = 3.0, 3
-LEARNT_CLASSES = 3
+# Columns that may have widths of their own, and of which the Laplacian kernel is tried: its
+# distances are no matrix product.
+MOST_COLUMNS, MOST_ROUGH_COLUMNS = 1_000, 200
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
 # at least: of few rows, by several folds; of many, by one that is larger.
@@ -61,6 +39,7 @@ MANY_ROWS, LARGE_FOLDS = 2_500, 3
 # Steps of the search with one width, and then with others.
 FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
 NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
+ROUGH_STEPS = (("gamma", 2.0), ("softness", 4.0), ("gamma", 2.0))
 
 # Rows that are too few to tell features apart by themselves.
 LEAST_ROWS = 50
@@ -70,52 +49,15 @@ LEAST_ROWS = 50
 CHANCE = 1.5
 LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
-# Softness is no less than this while widths are learnt.
-LEAST_SOFTNESS = 1e-3
+# The same for the Laplacian kernel beside the RBF kernel: more where the sample is a small part of
+# all rows, since smooth kernels gain more by further rows.
+KERNEL_CHANCE, KERNEL_CHANCE_OF_PART, PART = 0.5, 3.0, 0.2
 
 # What candidates are called.
 NAMES = {
     "given": "one width", "standard": "one width, columns scaled", "shrunk": "shrunk widths",
-    "full": "full widths",
+    "full": "full widths", "carried": "widths of the RBF kernel",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Spread of the columns.
-
-    Attributes
-    ----------
-    unit : ndarray of shape (n_features,)
-        Infinite for constant columns.
-    comparable : bool
-        Whether one width may suit all of them as they are.
-    """
-
-    unit: Array
-    comparable: bool
-
-    @classmethod
-    def of(cls, X: Matrix) -> "Columns":
-        """Look at all rows."""
-        if sp.issparse(X):
-            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
-            least, most = min_max_axis(X, axis=0)
-        else:
-            deviation = np.std(X, axis=0, dtype=np.float64)
-            least, most = X.min(axis=0), X.max(axis=0)
-        reach = np.subtract(most, least, dtype=np.float64)
-        moving = reach > 0
-        unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
-        narrow = reach[moving] < COMPARABLE * np.max(reach, initial=0.0)
-        return cls(unit, bool(np.mean(narrow) <= MOST_NARROW if np.any(moving) else True))
-
-    def grouped(self, group: Array) -> "Columns":
-        """Return one unit for all columns of a group, constant ones apart: their mean square's."""
-        moving = np.isfinite(self.unit)
-        squares = np.where(moving, self.unit, 0.0) ** 2
-        mean = np.bincount(group, squares) / np.maximum(np.bincount(group, moving), 1)
-        return replace(self, unit=np.where(moving, np.sqrt(mean)[group], np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +66,7 @@ class Widths:
 
     Attributes
     ----------
+    kernel : str or callable
     relative : ndarray of shape (n_features,) or None
         Widths in units of the common one.
     gamma, softness : float
@@ -133,6 +76,7 @@ class Widths:
         each, and its "gain" over the first, with the standard error.
     """
 
+    kernel: Any
     relative: Array | None
     gamma: float
     softness: float
@@ -140,8 +84,9 @@ class Widths:
 
 
 class Candidate(NamedTuple):
-    """Widths that are compared."""
+    """Kernel and widths that are compared."""
 
+    kernel: Any
     kind: str  # of NAMES
     widths: list[Array | None]  # of each fold, in units of the common one
     settings: Any
@@ -158,7 +103,7 @@ def why_not(kernel: Any, n_columns: int) -> str | None:
 
 
 class WidthSearch:
-    """Learns widths, and compares them with one width.
+    """Learns widths, and compares them with one width; and kernels, where that is open.
 
     Parameters
     ----------
@@ -174,9 +119,8 @@ class WidthSearch:
         self._search, self._data, self._group = search, search.data, group
         self._X: Any = self._data.inputs.matrix()
         self.columns = Columns.of(self._X).grouped(group)
-        self._power = 2 if search.parameters.kernel == "rbf" else 1
-        n_machines = self._data.n_machines
-        n_cells = max(COMPARED_CELLS // n_machines, LEAST_COMPARED)
+        self._learner = WidthLearner(search, self.columns, group)
+        n_cells = max(COMPARED_CELLS // self._data.n_machines, LEAST_COMPARED)
         label = self._data.distinct.label
         self._sample = np.arange(len(label))
         if len(label) > n_cells * COMPARED_SIZE:
@@ -195,7 +139,7 @@ class WidthSearch:
 
     def standard(self) -> Array:
         """Widths of equal columns, once these are scaled."""
-        return 1 / self.columns.unit**self._power
+        return 1 / self.columns.unit**self._learner.power
 
     def chosen(self, scale: float, only: str | None = None) -> Widths:
         """Return the best candidate, or the one asked for.
@@ -209,7 +153,8 @@ class WidthSearch:
         relative = self.standard()
         n_moving = int(np.sum(relative > 0))
         if not n_moving:
-            return Widths(None, scale, self._settings.softness, None)
+            kernel = self._search.parameters.kernel
+            return Widths(kernel, None, scale, self._settings.softness, None)
         folds = self._folds[:1] if only else self._folds
         bases = self._bases(relative, n_moving, folds, only)
         first = self._better(bases)
@@ -220,42 +165,97 @@ class WidthSearch:
             return self._result(bases, first, first.widths[0])
         base = np.ones(len(relative)) if first.widths[0] is None else first.widths[0]
         base = np.where(relative > 0, base, 0.0)
-        learn = partial(self._learnt, base, first.settings)
-        learnt = self._each_fold(learn, folds)
-        others = [self._climbed("full", learnt, first.settings, NEXT_STEPS)]
-        if only is None:
-            halves = [np.sqrt(base * full) for full in learnt]
-            others.append(self._climbed("shrunk", halves, first.settings, NEXT_STEPS))
+        learn = partial(self._learnt, self._learner, base, first.settings)
+        others = self._with_widths(first, base, self._each_fold(learn, folds), only)
         while only is None and self._in_doubt([first, *others]) and not self._search.late():
             self._next_fold([*bases, *others], learn, base)
+        found = [*bases, *others]
         best = self._better([first, *others]) if only is None else others[0]
-        if best is first:
-            return self._result([*bases, *others], first, first.widths[0])
+        learner, full = self._learner, others[0]
+        if self._may_be_rough() and not self._search.late():
+            search = self._search_with("laplacian")
+            rough = WidthLearner(search, self.columns, self._group)
+            of_rough = self._rough(best, rough, np.sqrt(base), only)
+            found += of_rough
+            better = self._better([best, *of_rough], self._kernel_chance())
+            if better is not best:
+                best, learner, base = better, rough, np.sqrt(base)
+                full = next((one for one in of_rough if one.kind == "full"), better)
         final = best.widths[0]
-        if len(others[0].widths) > 1 or len(self._sample) == self._X.shape[0]:  # from all rows
-            final = self._learnt_from_all(base, others[0].widths, first.settings)
+        learnt_from_part = len(full.widths) > 1 or len(self._sample) == self._X.shape[0]
+        if best.kind in ("full", "shrunk") and learnt_from_part:
+            final = learner.from_all(base, [w for w in full.widths if w is not None], full.settings)
             final = np.sqrt(base * final) if best.kind == "shrunk" else final
-        return self._result([*bases, *others], best, final)
+        return self._result(found, best, final)
 
     def _bases(
         self, relative: Array, n_moving: int, folds: Sequence[int], only: str | None
     ) -> "list[Candidate]":
         """One width: in given units, where these may do, and of columns that are scaled."""
         found, spread = [], self.columns.unit[relative > 0]
+        kernel, power = self._search.parameters.kernel, self._learner.power
         if self.columns.comparable and only is None:
-            begin = replace(self._settings, gamma=1 / np.sum(spread**self._power))
-            found.append(self._climbed("given", [None] * len(folds), begin, FIRST_STEPS))
+            begin = replace(self._settings, gamma=1 / np.sum(spread**power))
+            found.append(self._climbed(kernel, "given", [None] * len(folds), begin, FIRST_STEPS))
         if not found or np.ptp(np.log(spread)) > np.log(1.5):
-            begin = replace(self._settings, gamma=1 / n_moving)
-            found.append(self._climbed("standard", [relative] * len(folds), begin, FIRST_STEPS))
+            begin, widths = replace(self._settings, gamma=1 / n_moving), [relative] * len(folds)
+            found.append(self._climbed(kernel, "standard", widths, begin, FIRST_STEPS))
         return found
 
-    def _better(self, candidates: "Sequence[Candidate]") -> "Candidate":
+    def _with_widths(
+        self, first: "Candidate", base: Array, learnt: Sequence[Array], only: str | None
+    ) -> "list[Candidate]":
+        """Full widths of each fold, and half the way to them."""
+        kernel, settings = first.kernel, first.settings
+        found = [self._climbed(kernel, "full", learnt, settings, NEXT_STEPS)]
+        if only is None:
+            halves = [np.sqrt(base * full) for full in learnt]
+            found.append(self._climbed(kernel, "shrunk", halves, settings, NEXT_STEPS))
+        return found
+
+    def _may_be_rough(self) -> bool:
+        """Whether the Laplacian kernel is worth a try.
+
+        Columns of two values are the same to both kernels.
+        """
+        if not self._search.parameters.kernel_open or sp.issparse(self._X):
+            return False
+        return self._X.shape[1] <= MOST_ROUGH_COLUMNS and not self.columns.two_valued
+
+    def _rough(
+        self, best: "Candidate", learner: WidthLearner, base: Array, only: str | None
+    ) -> "list[Candidate]":
+        """Candidates of the Laplacian kernel: as the best of the RBF kernel, then learnt.
+
+        exp(-g d²) is about as wide as exp(-sqrt(g) |d|) in one column, and in n of them, of which
+        squares add up, as exp(-sqrt(g / n) sum |d|).
+        """
+        there = self.columns.unit[base > 0]
+        share = there**2 if best.widths[0] is None else best.widths[0][base > 0] * there**2
+        n_columns = np.sum(share) ** 2 / np.sum(share**2)
+        settings = replace(best.settings, gamma=np.sqrt(best.settings.gamma / n_columns))
+        carried = [None if one is None else np.sqrt(one) for one in best.widths]
+        kind = "carried" if best.kind in ("full", "shrunk") else best.kind
+        first = self._climbed("laplacian", kind, carried, settings, ROUGH_STEPS)
+        mean, error = self._gain(first, best)
+        if mean < LEAST_DOUBT * error or self._search.late():
+            return [first]
+        begins = carried if kind == "carried" else [None] * len(carried)
+        learn = partial(self._learnt, learner, base, first.settings, begins=begins)
+        learnt = self._each_fold(learn, range(len(carried)))
+        found = self._with_widths(first, base, learnt, only)
+        return found if kind == "carried" else [first, *found]
+
+    def _kernel_chance(self) -> float:
+        part = len(self._sample) < PART * self._X.shape[0]
+        return KERNEL_CHANCE_OF_PART if part else KERNEL_CHANCE
+
+    def _better(self, candidates: "Sequence[Candidate]", chance: float = CHANCE) -> "Candidate":
         """Return the first, or the best of those that are better by more than chance."""
         best, most = candidates[0], 0.0
         for one in candidates[1:]:
             mean, error = self._gain(one, candidates[0])
-            if mean > CHANCE * error and mean > most:
+            if mean > chance * error and mean > most:
                 best, most = one, mean
         return best
 
@@ -276,7 +276,7 @@ class WidthSearch:
         widths = {"full": learnt, "shrunk": np.sqrt(base * learnt)}
         for one in candidates:
             one.widths.append(widths.get(one.kind, one.widths[0]))
-            trials = self._trials(one.widths[fold], fold)
+            trials = self._trials(one.kernel, one.widths[fold], fold)
             one.values.append(self._log_proba(trials, one.settings, fold))
 
     def _gain(self, one: "Candidate", other: "Candidate") -> tuple[float, float]:
@@ -296,22 +296,30 @@ class WidthSearch:
     ) -> Widths:
         weight = self._weights(len(best.values))
         figures = {
-            "chosen": NAMES[best.kind], "rows": len(weight),
+            "chosen": self._name(best), "rows": len(weight),
             "log_proba": {
-                NAMES[one.kind]: float(np.average(np.concatenate(one.values), weights=weight))
+                self._name(one): float(np.average(np.concatenate(one.values), weights=weight))
                 for one in candidates
             },
-            "gain": {NAMES[one.kind]: list(self._gain(one, candidates[0])) for one in candidates},
+            "gain": {self._name(one): list(self._gain(one, candidates[0])) for one in candidates},
         }  # fmt: skip
         settings = best.settings
-        return Widths(relative, float(settings.gamma), settings.softness, figures)
+        return Widths(best.kernel, relative, float(settings.gamma), settings.softness, figures)
+
+    def _name(self, one: "Candidate") -> str:
+        other = one.kernel != self._search.parameters.kernel
+        return f"{NAMES[one.kind]}, Laplacian" if other else NAMES[one.kind]
 
     # ------------------------------------------------------------------------- comparison
 
-    def _trials(self, relative: Array | None, fold: int) -> CellTrials:
-        parameters = replace(self._search.parameters, relative=relative)
-        search = replace(self._search, parameters=parameters)
-        machines = self._machines() if len(self._data.classes) > LEARNT_CLASSES else None
+    def _search_with(self, kernel: Any, relative: Array | None = None) -> CellSearch:
+        parameters = replace(self._search.parameters, kernel=kernel, relative=relative)
+        return replace(self._search, parameters=parameters)
+
+    def _trials(self, kernel: Any, relative: Array | None, fold: int) -> CellTrials:
+        search = self._search_with(kernel, relative)
+        some = len(self._data.classes) > LEARNT_CLASSES
+        machines = self._learner.machines if some else None
         return search.trials(self._settings, self._division(search, fold), machines)
 
     def _division(self, search: CellSearch, fold: int) -> Division:
@@ -330,24 +338,23 @@ class WidthSearch:
         return divided([r for r, _ in rows], [o for _, o in rows])
 
     def _climbed(
-        self, kind: str, widths: Sequence[Array | None], settings: Any, steps: Any
+        self, kernel: Any, kind: str, widths: Sequence[Array | None], settings: Any, steps: Any
     ) -> "Candidate":
         """Candidate with the settings that suit the labels of the first fold.
 
         ``widths``: of each fold.
         """
-        trials = self._trials(widths[0], 0)
+        trials = self._trials(kernel, widths[0], 0)
         settings = trials.climbed(settings, self._search.names, steps)
-        found = [trials, *(self._trials(widths[k], k) for k in range(1, len(widths)))]
-        values = [self._log_proba(one, settings, fold) for fold, one in enumerate(found)]
-        return Candidate(kind, list(widths), settings, values)
+        others = (self._trials(kernel, widths[k], k) for k in range(1, len(widths)))
+        found = enumerate([trials, *others])
+        values = [self._log_proba(one, settings, fold) for fold, one in found]
+        return Candidate(kernel, kind, list(widths), settings, values)
 
     def _log_proba(self, trials: CellTrials, settings: Any, fold: int) -> Array:
         value = np.full(len(self._data.distinct.label), np.nan)
         value[trials.rows] = trials.log_proba(settings)
         return value[self._sample[self._fold == fold]]
-
-    # --------------------------------------------------------------------------- learning
 
     def _each_fold(self, learn: Callable[..., Array], folds: Sequence[int]) -> list[Array]:
         """Learn without each fold: where there are several, each in a thread."""
@@ -356,99 +363,11 @@ class WidthSearch:
         return self._search.threads.each(partial(learn, threads=Threads(1)), folds)
 
     def _learnt(
-        self, base: Array, settings: Any, fold: int, threads: Threads | None = None
-    ) -> Array:
+        self, learner: WidthLearner, base: Array, settings: Any, fold: int,
+        begins: Sequence[Any] | None = None, threads: Threads | None = None,
+    ) -> Array:  # fmt: skip
         """Widths in units of the common one, from rows that are not of a fold."""
-        threads = threads or self._search.threads
-        gamma, begin = settings.gamma, settings.gamma * base
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
-        widths, rows = begin, np.flatnonzero(allowed)
-        kernel = self._search.parameters.kernel_with(1.0, settings.bias)
-        unit = self._units() ** self._power
-        for number in range(1 if len(rows) <= self._sized(WHOLE_SIZE) else ROUNDS):
-            if self._search.late():
-                break
-            parts = self._parts(widths, kernel, rows, number)
-            cells = self._cells(parts, settings, threads)
-            begins = [widths * unit]
-            if not number and np.sum(base > 0) > FEW_COLUMNS:
-                begins.append(begins[0] / WIDER)
-            found = best_widths(
-                cells, begins, kernel, origin=begin * unit, group=self._group,
-                stop=self._search.late,
-            )  # fmt: skip
-            widths = found / unit
-        return widths / gamma
-
-    def _learnt_from_all(self, base: Array, learnt: list[Any], settings: Any) -> Array:
-        """Go on from what a fold has learnt: the one with the largest evidence of all rows."""
-        rows = np.arange(len(self._data.distinct.label))
-        kernel = self._search.parameters.kernel_with(1.0, settings.bias)
-        gamma, unit = settings.gamma, self._units() ** self._power
-        begins = [gamma * widths for widths in learnt]
-        parts = self._parts(begins[0], kernel, rows, 0)
-        cells = self._cells(parts, settings, self._search.threads)
-        best = max(begins, key=lambda w: cells.log_evidence(w * unit, kernel))
-        found = best_widths(
-            cells, [best * unit], kernel, origin=gamma * base * unit, group=self._group,
-            steps=LAST_STEPS, stop=self._search.late,
-        )  # fmt: skip
-        return found / unit / gamma
-
-    def _parts(self, widths: Array, kernel: Kernel, rows: Array, number: int) -> list[Array]:
-        """Rows of some cells, in columns scaled by widths; all of few."""
-        if len(rows) <= self._sized(WHOLE_SIZE):
-            return [rows]
-        scale = replace(kernel, gamma=widths).column_scale
-        seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
-        X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
-        n, p = self._sized(LEARNT_SIZE), self._X.shape[1]
-        tree = grow(X, n, seed, scale)
-        cell_of = cells_of_rows(tree, self._data.inputs)[rows]
-        work = (n**3 + 4 * n**2 * p) * len(self._machines())
-        n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
-        numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
-        parts = [rows[cell_of == k] for k in numbers]
-        return [part for part in parts if len(part) > 1]
-
-    def _sized(self, size: int) -> int:
-        return size if self._data.n_machines == 1 else int(MANY_SHARE * size)
-
-    def _machines(self) -> list[int]:
-        """Classes that are told from the rest: the largest."""
-        share = self._data.class_share
-        if len(share) == 2:
-            return [1]
-        return np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
-
-    def _cells(self, parts: list[Array], settings: Any, threads: Threads) -> WidthCells:
-        """Cells of such rows, in units of the columns, with the likelihoods of their labels."""
-        soft = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
-        _, problem = self._search.problem_with(soft, np.concatenate(parts))
-        at = {c: k for k, c in enumerate(machines_of(len(self._data.classes)))}
-        labels = [labels_of(problem, at[c]) for c in self._machines()]
-        ends = np.cumsum([len(part) for part in parts])
-        cells = [
-            WidthCell(
-                self._in_units(part), [one.take(slice(end - len(part), end)) for one in labels]
-            )
-            for part, end in zip(parts, ends, strict=True)
-        ]
-        return engines_of(problem.rows).width_cells(problem.rows, cells, threads)
-
-    def _in_units(self, rows: Array) -> Array:
-        X = self._X[rows].astype(np.float64)
-        X = X.toarray() if sp.issparse(X) else X
-        return ((X - X.mean(axis=0)) / self._units()).astype(np.float32)
-
-    def _units(self) -> Array:
-        return np.where(np.isfinite(self.columns.unit), self.columns.unit, 1.0)
-
-
-def labels_of(problem: Problem, machine: int) -> Likelihood:
-    """Return the likelihood of the labels of a machine."""
-    copies = problem.weight if problem.softness else np.ones_like(problem.weight)
-    odds, log_right = problem.odds[machine] / copies, problem.log_right[machine] / copies
-    targets = problem.targets[machine].astype(np.float64)
-    return Likelihood(targets, problem.ridge, odds, log_right, copies)
+        begin = None if begins is None else begins[fold]
+        return learner.learnt(base, settings, np.flatnonzero(allowed), begin, threads)

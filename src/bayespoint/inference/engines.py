@@ -4,11 +4,12 @@ Algorithms ask for the engines of the rows they are given; nobody else asks whet
 Tests let another PyTorch device stand in for one: what `torch_device` returns here is that device.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 from joblib import effective_n_jobs
 
 from bayespoint._support.devices import (
@@ -161,6 +162,39 @@ def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
     with place.computing(PREDICT_FEWER):
         there = [place.rows_there(rows, cellwise.X.dtype) for rows in (cellwise.X, X)]
         return latent(cellwise.model, cellwise.kernel, *there)
+
+
+def outputs_in_cells(
+    inputs: Inputs, cellwise: Cellwise, trained: Array, asked: Sequence[Array], threads: Threads
+) -> Array:
+    """Means and variances at rows that are known to lie in the cells of one tree, in their order.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        All rows.
+    cellwise : Cellwise
+        A model of some of them.
+    trained : ndarray of int
+        Which these are.
+    asked : list of ndarray of int
+        Rows that lie in each cell.
+    threads : Threads
+
+    Returns
+    -------
+    ndarray of shape (2, n_machines, n)
+    """
+    tensor = inputs.on_device()
+    if tensor is None:
+        X: Any = inputs.matrix()
+        parts = threads.each(
+            lambda cell: cellwise.in_cell(0, cell, X[asked[cell]]), range(len(asked))
+        )
+        return np.concatenate(parts, axis=2)
+    from bayespoint.inference.ep.cells.on_device import latent_in_cells
+
+    return latent_in_cells(cellwise.model, cellwise.kernel, tensor, trained, asked)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
 from bayespoint._support.checks import shown_places
@@ -468,10 +467,21 @@ def _squared_norms(X: Matrix) -> Array:
 
 
 def _laplacian(A: Matrix, B: Matrix, gamma: float) -> Array:
-    sparse = sp.issparse(A) or sp.issparse(B)
-    distance = manhattan_distances(A, B) if sparse else cdist(A, B, "cityblock")
+    if sp.issparse(A) or sp.issparse(B):
+        distance = manhattan_distances(A, B)
+    else:
+        distance = city_block_distances(A, B)
     with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
         return np.exp(-gamma * distance).astype(A.dtype, copy=False)
+
+
+def city_block_distances(A: Array, B: Array) -> Array:
+    """Sums of the absolute differences of all columns, between rows of A and of B."""
+    from bayespoint._loops.city_block import city_block
+
+    found = np.empty((len(A), len(B)), dtype=A.dtype)
+    city_block(np.ascontiguousarray(A), np.ascontiguousarray(B.T), found)
+    return found
 
 
 def _power(base: Array, degree: float) -> Array:

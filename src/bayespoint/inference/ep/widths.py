@@ -22,6 +22,7 @@ from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.cell import MOST_KNOWN, propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
+from bayespoint.space.kernels import city_block_distances
 
 # Steps (Adam's, in the logarithms), of several starts before one of them goes on, and their sizes,
 # sweeps before the first one, and the share of a sweep's change that sites take.
@@ -241,10 +242,9 @@ def _inverse(K: Array, tau: Array) -> tuple[Array, Array]:
 def kernel_values(name: str, X: Array, widths: Array) -> Array:
     """Return k of all pairs of rows."""
     if name == "laplacian":
-        from scipy.spatial.distance import cdist
-
-        Z = X * widths
-        return np.exp(-cdist(Z, Z, "cityblock")).astype(X.dtype)
+        Z = X * widths.astype(X.dtype)
+        found = city_block_distances(Z, Z)
+        return np.exp(np.negative(found, out=found), out=found)
     Z = X * np.sqrt(widths).astype(X.dtype)
     squared = np.einsum("ij,ij->i", Z, Z)
     found = Z @ Z.T
@@ -261,9 +261,11 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
     ``N`` is symmetric, of which the lower triangle is read.
     """
     if name == "laplacian":
-        lower = np.tril(N, -1)
-        columns = (np.abs(x[:, None] - x) for x in X.T)
-        return 2 * widths * np.array([np.vdot(lower, away) for away in columns])
+        from bayespoint._loops.city_block import city_block_sums
+
+        sums = np.empty(len(widths))
+        city_block_sums(np.ascontiguousarray(X), np.ascontiguousarray(N.T), sums)
+        return 2 * widths * sums
     Z = np.asfortranarray(X * np.sqrt(widths).astype(X.dtype))
     sides = np.column_stack([Z, np.ones(len(Z), dtype=Z.dtype)])
     found = lapack.symmetric_product(N, np.asfortranarray(sides))

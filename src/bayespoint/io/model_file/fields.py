@@ -41,7 +41,7 @@ RESUMES = (
 )  # fmt: skip
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice", "importances")
+OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name")
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -142,7 +142,9 @@ FIELDS: dict[type, dict[str, Any]] = {
     Importances: {"mean": Array("f"), "error": Array("f", least=0)},
     Settings: {
         "inference": Plain((str,), choices=(*METHODS, "onion")), "inference_reason": Plain((str,)),
-        "decision": Plain((str,), choices=DECISIONS), "gamma": WIDTHS, "bias": NOT_NEGATIVE,
+        "decision": Plain((str,), choices=DECISIONS),
+        "kernel_name": Plain((str,), choices=KERNELS, needed=False), "gamma": WIDTHS,
+        "bias": NOT_NEGATIVE,
         "softness": NOT_NEGATIVE, "class_noise": Array("c", readable=True),
         "log_evidence": Plain(NUMBER, needed=False),
         "cells": Part((CellSettings,), needed=False),

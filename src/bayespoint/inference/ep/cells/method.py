@@ -21,7 +21,7 @@ from bayespoint.inference.ep.cells.sweeps import (
     TreeFit,
     fit_tree,
 )
-from bayespoint.inference.ep.cells.tree import grow
+from bayespoint.inference.ep.cells.tree import Tree, grow
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
@@ -97,9 +97,12 @@ def infer_cells(
     wrong = np.zeros(problem.targets.shape)
     scores = np.zeros((2, *wrong.shape))
     n_trees, begun = settings.n_trees, plan.budget.elapsed()
-    for number in range(n_trees):
+
+    def grown(number: int) -> Tree:
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
-        tree = grow(problem.X, settings.cell_size, seed, problem.kernel.column_scale)
+        return grow(problem.X, settings.cell_size, seed, problem.kernel.column_scale)
+
+    for number, tree in enumerate(plan.threads.each(grown, range(n_trees))):
         how = Sweeping(
             tol=plan.tol if exact else COARSER * plan.tol,
             threads=plan.threads,

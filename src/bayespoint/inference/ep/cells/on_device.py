@@ -3,6 +3,7 @@
 Imported by `bayespoint.inference.engines` where rows are on a GPU.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,28 @@ def latent(model: Any, kernel: Kernel, X: torch.Tensor, new: torch.Tensor) -> Ar
         largest = np.array([max(np.diff(model.begin)[cell], 1) for cell, _ in pieces])
         for chosen in batches(largest, model.common_mean.shape[-1], X.device):
             _in_cells(model, tools, asked, number, [pieces[i] for i in chosen], found[number])
+    return found.cpu().numpy()
+
+
+@exact_products()
+def latent_in_cells(
+    model: Any, kernel: Kernel, X: torch.Tensor, trained: Array, asked: Sequence[Array]
+) -> Array:
+    """Means and variances by one tree at rows whose cells are known: see `outputs_in_cells`.
+
+    ``X`` has all rows, of which some were ``trained`` with, and those of each cell are ``asked``.
+    """
+    marks = None if model.landmarks is None else Landmarks(model.landmarks, model.projection)
+    rows, new = (X[to_device(index, X.device)] for index in (trained, np.concatenate(asked)))
+    tools = BatchKernel(kernel, rows, marks)
+    points = tools.prepared(new)
+    found = torch.empty((2, len(model.tau), len(new)), dtype=torch.float64, device=X.device)
+    ends = np.cumsum([len(part) for part in asked])
+    parts = enumerate(np.split(np.arange(len(new)), ends[:-1]))
+    pieces = [(cell, part) for cell, part in parts if len(part)]
+    largest = np.array([max(np.diff(model.begin)[cell], len(part)) for cell, part in pieces])
+    for chosen in batches(largest, model.common_mean.shape[-1], X.device):
+        _in_cells(model, tools, points, 0, [pieces[i] for i in chosen], found)
     return found.cpu().numpy()
 
 

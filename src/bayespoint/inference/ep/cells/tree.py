@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayespoint._support.types import Array, Matrix
 
@@ -74,8 +75,9 @@ def route(X: Matrix, root: int, normals: Array, cuts: Array, children: Array) ->
 
 
 def grow(
-    X: Matrix, cell_size: int, seed: np.random.SeedSequence, scale: Array | None = None
-) -> Tree:
+    X: Matrix, cell_size: int, seed: np.random.SeedSequence, scale: Array | None = None,
+    rows: Array | None = None,
+) -> Tree:  # fmt: skip
     """Divide rows into cells of about ``cell_size``, and no more where rows can be told apart.
 
     Parameters
@@ -87,9 +89,11 @@ def grow(
         Of this tree: others are cut elsewhere.
     scale : ndarray of shape (n_features,), optional
         What columns are multiplied by before distances are taken.
+    rows : ndarray of int, optional
+        Which rows are divided, in order; all by default.
     """
     scale = np.ones(X.shape[1]) if scale is None else scale
-    n_rows = X.shape[0]
+    n_rows = X.shape[0] if rows is None else len(rows)
     n_cells = -(-n_rows // cell_size)
     n_sampled = min(n_rows, max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells))
     rng = np.random.default_rng(seed)
@@ -98,10 +102,12 @@ def grow(
     children: list[list[int]] = []
     found = 0
     # Nodes to make: their rows of the sample, cells that they become, and where they hang.
-    waiting: list[tuple[Array, int, Any]] = [(np.arange(n_sampled), n_cells, None)]
+    sampled = np.arange(n_sampled) if rows is None else rows[:n_sampled]
+    waiting: list[tuple[Array, int, Any]] = [(sampled, n_cells, None)]
     while waiting:
-        rows, wanted, parent = waiting.pop()
-        cut = _cut(X, rows, wanted, scale, rng) if min(wanted, len(rows)) > 1 else None
+        here_rows, wanted, parent = waiting.pop()
+        divided = min(wanted, len(here_rows)) > 1
+        cut = _cut(X, here_rows, wanted, scale, rng) if divided else None
         if cut is None:
             here, found = -1 - found, found + 1
         else:
@@ -110,8 +116,8 @@ def grow(
             normals.append(normal)
             cuts.append(threshold)
             children.append([0, 0])
-            for side, part in ((1, rows[right]), (0, rows[~right])):
-                cells = max(1, round(wanted * len(part) / len(rows)))
+            for side, part in ((1, here_rows[right]), (0, here_rows[~right])):
+                cells = max(1, round(wanted * len(part) / len(here_rows)))
                 waiting.append((part, cells, (here, side)))
         if parent is not None:
             children[parent[0]][parent[1]] = here
@@ -161,13 +167,15 @@ def _difference_of_means(
         rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
     Z = _dense(X, rows)
     Z = (Z - Z.mean(axis=0)) * scale  # products of large offsets would lose digits
-    centres = Z[rng.choice(len(Z), 2, replace=False)]
+    centres, total = Z[rng.choice(len(Z), 2, replace=False)], Z.sum(axis=0)
     for _ in range(MEANS_STEPS):
         normal = centres[1] - centres[0]
         right = Z @ normal > 0.5 * (centres[1] + centres[0]) @ normal
-        if right.all() or not right.any():
+        n_right = np.count_nonzero(right)
+        if n_right in (0, len(Z)):
             break
-        centres = np.array([Z[~right].mean(axis=0), Z[right].mean(axis=0)])
+        of_right = right.astype(np.float64) @ Z
+        centres = np.array([(total - of_right) / (len(Z) - n_right), of_right / n_right])
     normal = centres[1] - centres[0]
     length = np.linalg.norm(normal)
     if not length > 0:  # the two rows were equal: along the first row that differs
@@ -182,9 +190,14 @@ def _unit(vector: Array) -> Array:
 
 def _projections(X: Matrix, rows: Array, normal: Array) -> Array:
     """Products of rows and a normal; of a row the same whatever rows are beside it, nearly."""
-    return np.asarray(X[rows] @ normal, dtype=np.float64).ravel()
+    return np.asarray(_some(X, rows) @ normal, dtype=np.float64).ravel()
 
 
 def _dense(X: Matrix, rows: Array) -> Array:
-    part = X[rows]
-    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
+    part = _some(X, rows)
+    return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)
+
+
+def _some(X: Any, rows: Array) -> Any:
+    """Some rows: of arrays in half the time that indexing takes."""
+    return X[rows] if sp.issparse(X) else X.take(rows, axis=0)
