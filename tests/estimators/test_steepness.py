@@ -49,9 +49,22 @@ def test_probabilities_are_the_link_of_votes_by_hand(n_classes, label_noise):
     outputs = np.log(bare[:, 1] / bare[:, 0]) if n_classes == 2 else np.log(bare)
     scores = clf.predictor_.link.scores(outputs)
     p = links.votes_of(scores, n_classes)
-    p = (1 - label_noise) * p + label_noise / (n_classes - 1) * (1 - p)
+    rate = max(label_noise, 0.1 / len(y))
+    p = (1 - rate) * p + rate / (n_classes - 1) * (1 - p)
     p = p * np.append(3.0, np.ones(n_classes - 1))
     assert_allclose(clf.predict_proba(new), p / p.sum(axis=1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_class_is_ruled_out_by_rows_that_it_was_not_among(n_classes):
+    """One in ten times the number of rows is left for what was never seen."""
+    X, y = clouds(60, n_classes, apart=50.0)
+    given = {"gamma": 0.01, "softness": 1e-6}
+    votes, clf = (propagation(decision=d, **given).fit(X, y) for d in ("vote", "calibrated"))
+    least = 0.1 / len(y) / (n_classes - 1)
+    assert votes.predict_proba(X).min() < 0.1 * least
+    assert clf.predict_proba(X).min() > 0.99 * least
+    assert_array_equal(clf.predict(X), y)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -59,5 +72,6 @@ def test_the_plain_link_changes_nothing(n_classes):
     flat, steep = flat_and_linked(n_classes)
     new, _ = clouds(50, n_classes, seed=1)
     object.__setattr__(steep.predictor_, "link", Link.plain(n_classes))
+    object.__setattr__(steep.predictor_, "noise", 0.0)
     assert_allclose(steep.predict_proba(new), flat.predict_proba(new), rtol=1e-9)
     assert_array_equal(steep.predict(new), flat.predict(new))

@@ -31,6 +31,10 @@ from bayespoint.space.kernels import Kernel
 from bayespoint.space.links import VOTES_USUAL, FittedLink, Link, fit_links, vote_outputs
 from bayespoint.space.merging import contested
 
+# Calibrated probabilities take labels for wrong at this rate over the number of rows at least: what
+# never happened in so many may happen next.
+UNSEEN = 0.1
+
 # What inference returns.
 Inferred: TypeAlias = Draws | Gaussian | Cells
 
@@ -64,6 +68,8 @@ def predictor_of(
         None if diagonal is None else float(np.mean(diagonal)),
     )  # fmt: skip
     noise = float(np.average(settings.class_noise, weights=data.class_share))
+    if settings.decision == "calibrated":
+        noise = max(noise, UNSEEN / max(np.sum(data.distinct.weight), len(data.distinct.weight)))
     if isinstance(inferred, Cells):
         none = np.empty((len(problem.targets), 0))
         return CellsPredictor(

@@ -16,7 +16,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.widths import STEPS, WidthCell, WidthCells, best_widths
+from bayespoint.inference.ep.widths import STEPS, TRIED_STEPS, WidthCell, WidthCells, best_widths
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.kernels import Kernel
 
@@ -104,6 +104,8 @@ class WidthLearner:
         Of differences in the kernel.
     machines : list of int
         Classes that are told from the rest: the largest.
+    work : float
+        Operations so far.
     """
 
     def __init__(self, search: "CellSearch", columns: Columns, group: Array) -> None:
@@ -114,6 +116,7 @@ class WidthLearner:
         share = self._data.class_share
         largest = np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
         self.machines = [1] if len(share) == 2 else largest
+        self.work = 0.0
 
     def learnt(
         self, base: Array, settings: Any, rows: Array, begin: Array | None = None,
@@ -144,6 +147,8 @@ class WidthLearner:
             if not number and begin is None and np.sum(base > 0) > FEW_COLUMNS:
                 begins.append(begins[0] / WIDER)
             widths = self._best(cells, begins, settings, base, STEPS)
+            n_steps = STEPS + (TRIED_STEPS * len(begins) if len(begins) > 1 else 0)
+            self.work += n_steps * sum(self._work_of(len(part)) for part in parts)
         return widths / settings.gamma
 
     def from_all(self, base: Array, learnt: Sequence[Array], settings: Any) -> Array:
@@ -176,14 +181,18 @@ class WidthLearner:
             return [rows]
         scale = replace(kernel, gamma=widths).column_scale
         seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 9, number))
-        n, p = self._sized(LEARNT_SIZE), self._X.shape[1]
+        n = self._sized(LEARNT_SIZE)
         tree = grow(self._X, n, seed, scale, rows)
         cell_of = cells_of_rows(tree, self._data.inputs)[rows]
-        work = (n**3 + 4 * n**2 * p) * len(self.machines)
-        n_cells = min(max(int(LEARNING_WORK / work), LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
+        n_cells = int(LEARNING_WORK / self._work_of(n))
+        n_cells = min(max(n_cells, LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
         numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
         parts = [rows[cell_of == k] for k in numbers]
         return [part for part in parts if len(part) > 1]
+
+    def _work_of(self, n_rows: int) -> float:
+        """Operations of a step of one cell."""
+        return (n_rows**3 + 4 * n_rows**2 * self._X.shape[1]) * len(self.machines)
 
     def _sized(self, size: int) -> int:
         return size if self._data.n_machines == 1 else int(MANY_SHARE * size)

@@ -49,9 +49,12 @@ LEAST_ROWS = 50
 CHANCE = 1.5
 LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
-# The same for the Laplacian kernel beside the RBF kernel: more where the sample is a small part of
-# all rows, since smooth kernels gain more by further rows.
-KERNEL_CHANCE, KERNEL_CHANCE_OF_PART, PART = 0.5, 3.0, 0.2
+# The same for the Laplacian kernel beside the RBF kernel where the sample is a small part of all
+# rows, since smooth kernels gain more by further rows.
+CHANCE_OF_PART, PART = 3.0, 0.2
+
+# Operations of learning, a minute or so of two cores, after which no more rows are asked.
+MOST_LEARNING = 1.5e12
 
 # What candidates are called.
 NAMES = {
@@ -88,9 +91,28 @@ class Candidate(NamedTuple):
 
     kernel: Any
     kind: str  # of NAMES
-    widths: list[Array | None]  # of each fold, in units of the common one
+    widths_of: Callable[[int], Array | None]  # of a fold, in units of the common one
     settings: Any
     values: list[Array]  # log-probabilities of the labels of each fold, in the order of rows
+
+
+class ByFold:
+    """Widths that are learnt without a fold, once each."""
+
+    def __init__(self, learn: Callable[..., Array]) -> None:
+        self._learn, self._found = learn, dict[int, Array]()
+
+    def prepare(self, folds: Sequence[int], threads: Threads) -> None:
+        """Learn without each fold: where there are several, each in a thread."""
+        if len(folds) > 1:
+            found = threads.each(partial(self._learn, threads=Threads(1)), folds)
+            self._found = dict(zip(folds, found, strict=True))
+
+    def __call__(self, fold: int) -> Array:
+        """Return the widths."""
+        if fold not in self._found:
+            self._found[fold] = self._learn(fold)
+        return self._found[fold]
 
 
 def why_not(kernel: Any, n_columns: int) -> str | None:
@@ -162,29 +184,30 @@ class WidthSearch:
         if (few and only is None) or self._search.late():
             if only is not None:
                 warn("gamma='ard' had no time to learn widths: raise max_time.")
-            return self._result(bases, first, first.widths[0])
-        base = np.ones(len(relative)) if first.widths[0] is None else first.widths[0]
-        base = np.where(relative > 0, base, 0.0)
-        learn = partial(self._learnt, self._learner, base, first.settings)
-        others = self._with_widths(first, base, self._each_fold(learn, folds), only)
-        while only is None and self._in_doubt([first, *others]) and not self._search.late():
-            self._next_fold([*bases, *others], learn, base)
+            return self._result(bases, first, first.widths_of(0))
+        equal = first.widths_of(0)
+        base = np.where(relative > 0, 1.0 if equal is None else equal, 0.0)
+        learnt = ByFold(partial(self._learnt, self._learner, base, first.settings))
+        others = self._with_widths(first, base, learnt, only)
         found = [*bases, *others]
-        best = self._better([first, *others]) if only is None else others[0]
-        learner, full = self._learner, others[0]
+        if only is None:
+            self._ask_more([first, *others], found)
+        best, learner = others[0] if only else self._better([first, *others]), self._learner
         if self._may_be_rough() and not self._search.late():
-            search = self._search_with("laplacian")
-            rough = WidthLearner(search, self.columns, self._group)
-            of_rough = self._rough(best, rough, np.sqrt(base), only)
-            found += of_rough
-            better = self._better([best, *of_rough], self._kernel_chance())
+            rough = WidthLearner(self._search_with("laplacian"), self.columns, self._group)
+            others = self._rough(best, rough, np.sqrt(base), only)
+            found += others
+            if only is None:
+                self._ask_more([best, *others], found)
+            better = self._better([best, *others], self._kernel_chance())
             if better is not best:
                 best, learner, base = better, rough, np.sqrt(base)
-                full = next((one for one in of_rough if one.kind == "full"), better)
-        final = best.widths[0]
-        learnt_from_part = len(full.widths) > 1 or len(self._sample) == self._X.shape[0]
-        if best.kind in ("full", "shrunk") and learnt_from_part:
-            final = learner.from_all(base, [w for w in full.widths if w is not None], full.settings)
+        final, n_folds = best.widths_of(0), len(best.values)
+        from_part = n_folds > 1 or len(self._sample) == self._X.shape[0]
+        if best.kind in ("full", "shrunk") and from_part:
+            full = next(c for c in found if (c.kernel, c.kind) == (best.kernel, "full"))
+            learnt_ = [w for k in range(n_folds) if (w := full.widths_of(k)) is not None]
+            final = learner.from_all(base, learnt_, full.settings)
             final = np.sqrt(base * final) if best.kind == "shrunk" else final
         return self._result(found, best, final)
 
@@ -196,21 +219,28 @@ class WidthSearch:
         kernel, power = self._search.parameters.kernel, self._learner.power
         if self.columns.comparable and only is None:
             begin = replace(self._settings, gamma=1 / np.sum(spread**power))
-            found.append(self._climbed(kernel, "given", [None] * len(folds), begin, FIRST_STEPS))
+            found.append(self._climbed(kernel, "given", lambda _: None, folds, begin, FIRST_STEPS))
         if not found or np.ptp(np.log(spread)) > np.log(1.5):
-            begin, widths = replace(self._settings, gamma=1 / n_moving), [relative] * len(folds)
-            found.append(self._climbed(kernel, "standard", widths, begin, FIRST_STEPS))
+            begin = replace(self._settings, gamma=1 / n_moving)
+            found.append(
+                self._climbed(kernel, "standard", lambda _: relative, folds, begin, FIRST_STEPS)
+            )
         return found
 
     def _with_widths(
-        self, first: "Candidate", base: Array, learnt: Sequence[Array], only: str | None
+        self, first: "Candidate", base: Array, learnt: ByFold, only: str | None
     ) -> "list[Candidate]":
         """Full widths of each fold, and half the way to them."""
-        kernel, settings = first.kernel, first.settings
-        found = [self._climbed(kernel, "full", learnt, settings, NEXT_STEPS)]
+        kernel, settings, folds = first.kernel, first.settings, range(len(first.values))
+        learnt.prepare(folds, self._search.threads)
+        found = [self._climbed(kernel, "full", learnt, folds, settings, NEXT_STEPS)]
         if only is None:
-            halves = [np.sqrt(base * full) for full in learnt]
-            found.append(self._climbed(kernel, "shrunk", halves, settings, NEXT_STEPS))
+            found.append(
+                self._climbed(
+                    kernel, "shrunk", lambda fold: np.sqrt(base * learnt(fold)), folds, settings,
+                    NEXT_STEPS,
+                )
+            )  # fmt: skip
         return found
 
     def _may_be_rough(self) -> bool:
@@ -230,25 +260,29 @@ class WidthSearch:
         exp(-g d²) is about as wide as exp(-sqrt(g) |d|) in one column, and in n of them, of which
         squares add up, as exp(-sqrt(g / n) sum |d|).
         """
-        there = self.columns.unit[base > 0]
-        share = there**2 if best.widths[0] is None else best.widths[0][base > 0] * there**2
+        there, equal = self.columns.unit[base > 0], best.widths_of(0)
+        share = there**2 if equal is None else equal[base > 0] * there**2
         n_columns = np.sum(share) ** 2 / np.sum(share**2)
         settings = replace(best.settings, gamma=np.sqrt(best.settings.gamma / n_columns))
-        carried = [None if one is None else np.sqrt(one) for one in best.widths]
-        kind = "carried" if best.kind in ("full", "shrunk") else best.kind
-        first = self._climbed("laplacian", kind, carried, settings, ROUGH_STEPS)
+        carried = best.kind in ("full", "shrunk")
+
+        def rooted(fold: int) -> Array | None:
+            widths = best.widths_of(fold)
+            return None if widths is None else np.sqrt(widths)
+
+        kind, folds = "carried" if carried else best.kind, range(len(best.values))
+        first = self._climbed("laplacian", kind, rooted, folds, settings, ROUGH_STEPS)
         mean, error = self._gain(first, best)
-        if mean < LEAST_DOUBT * error or self._search.late():
+        part = self._kernel_chance() > CHANCE
+        if mean < (0.0 if part else LEAST_DOUBT * error) or self._search.late():
             return [first]
-        begins = carried if kind == "carried" else [None] * len(carried)
-        learn = partial(self._learnt, learner, base, first.settings, begins=begins)
-        learnt = self._each_fold(learn, range(len(carried)))
+        begin = rooted if carried else None
+        learnt = ByFold(partial(self._learnt, learner, base, first.settings, begin=begin))
         found = self._with_widths(first, base, learnt, only)
-        return found if kind == "carried" else [first, *found]
+        return found if carried else [first, *found]
 
     def _kernel_chance(self) -> float:
-        part = len(self._sample) < PART * self._X.shape[0]
-        return KERNEL_CHANCE_OF_PART if part else KERNEL_CHANCE
+        return CHANCE_OF_PART if len(self._sample) < PART * self._X.shape[0] else CHANCE
 
     def _better(self, candidates: "Sequence[Candidate]", chance: float = CHANCE) -> "Candidate":
         """Return the first, or the best of those that are better by more than chance."""
@@ -259,25 +293,22 @@ class WidthSearch:
                 best, most = one, mean
         return best
 
+    def _ask_more(self, compared: "Sequence[Candidate]", candidates: "Sequence[Candidate]") -> None:
+        """Ask all candidates for the labels of more folds, while those compared are in doubt."""
+        while self._in_doubt(compared) and not self._search.late():
+            fold = len(compared[0].values)
+            for one in candidates:
+                one.values.append(self._log_proba(one.kernel, one.widths_of, one.settings, fold))
+
     def _in_doubt(self, candidates: "Sequence[Candidate]") -> bool:
-        """Whether labels of more rows may tell which is best."""
+        """Whether labels of more rows may tell which is best, at a cost that is worth it."""
         if len(candidates[0].values) > int(self._fold.max()):
+            return False
+        if self._learner.work * (1 + 1 / len(candidates[0].values)) > MOST_LEARNING:
             return False
         gains = [self._gain(one, candidates[0]) for one in candidates[1:]]
         mean, error = max(gains)
         return LEAST_DOUBT * error < mean < MOST_DOUBT * error
-
-    def _next_fold(
-        self, candidates: "Sequence[Candidate]", learn: Callable[[int], Array], base: Array
-    ) -> None:
-        """Ask all candidates for the labels of one more fold."""
-        fold = len(candidates[0].values)
-        learnt = learn(fold)
-        widths = {"full": learnt, "shrunk": np.sqrt(base * learnt)}
-        for one in candidates:
-            one.widths.append(widths.get(one.kind, one.widths[0]))
-            trials = self._trials(one.kernel, one.widths[fold], fold)
-            one.values.append(self._log_proba(trials, one.settings, fold))
 
     def _gain(self, one: "Candidate", other: "Candidate") -> tuple[float, float]:
         """Mean difference of log-probabilities, and its standard error."""
@@ -317,10 +348,13 @@ class WidthSearch:
         return replace(self._search, parameters=parameters)
 
     def _trials(self, kernel: Any, relative: Array | None, fold: int) -> CellTrials:
+        """What a search asks: of many classes only the largest."""
         search = self._search_with(kernel, relative)
-        some = len(self._data.classes) > LEARNT_CLASSES
-        machines = self._learner.machines if some else None
+        machines = self._learner.machines if self._many_classes() else None
         return search.trials(self._settings, self._division(search, fold), machines)
+
+    def _many_classes(self) -> bool:
+        return len(self._data.classes) > LEARNT_CLASSES
 
     def _division(self, search: CellSearch, fold: int) -> Division:
         """Cells of the sample, in scaled columns; without the rows of a fold."""
@@ -338,36 +372,37 @@ class WidthSearch:
         return divided([r for r, _ in rows], [o for _, o in rows])
 
     def _climbed(
-        self, kernel: Any, kind: str, widths: Sequence[Array | None], settings: Any, steps: Any
-    ) -> "Candidate":
-        """Candidate with the settings that suit the labels of the first fold.
-
-        ``widths``: of each fold.
-        """
-        trials = self._trials(kernel, widths[0], 0)
+        self, kernel: Any, kind: str, widths_of: Callable[[int], Array | None],
+        folds: Sequence[int], settings: Any, steps: Any,
+    ) -> "Candidate":  # fmt: skip
+        """Candidate with the settings that suit the labels of the first fold."""
+        trials = self._trials(kernel, widths_of(folds[0]), folds[0])
         settings = trials.climbed(settings, self._search.names, steps)
-        others = (self._trials(kernel, widths[k], k) for k in range(1, len(widths)))
-        found = enumerate([trials, *others])
-        values = [self._log_proba(one, settings, fold) for fold, one in found]
-        return Candidate(kernel, kind, list(widths), settings, values)
+        first = None if self._many_classes() else trials
+        values = [
+            self._log_proba(kernel, widths_of, settings, fold, None if fold else first)
+            for fold in folds
+        ]
+        return Candidate(kernel, kind, widths_of, settings, values)
 
-    def _log_proba(self, trials: CellTrials, settings: Any, fold: int) -> Array:
+    def _log_proba(
+        self, kernel: Any, widths_of: Callable[[int], Array | None], settings: Any, fold: int,
+        trials: CellTrials | None = None,
+    ) -> Array:  # fmt: skip
+        """Log-probabilities of the labels of a fold; ``trials``: what asks, where it is there."""
+        if trials is None:
+            search = self._search_with(kernel, widths_of(fold))
+            trials = search.trials(self._settings, self._division(search, fold))
         value = np.full(len(self._data.distinct.label), np.nan)
         value[trials.rows] = trials.log_proba(settings)
         return value[self._sample[self._fold == fold]]
 
-    def _each_fold(self, learn: Callable[..., Array], folds: Sequence[int]) -> list[Array]:
-        """Learn without each fold: where there are several, each in a thread."""
-        if len(folds) == 1:
-            return [learn(folds[0])]
-        return self._search.threads.each(partial(learn, threads=Threads(1)), folds)
-
     def _learnt(
         self, learner: WidthLearner, base: Array, settings: Any, fold: int,
-        begins: Sequence[Any] | None = None, threads: Threads | None = None,
+        begin: Callable[[int], Array | None] | None = None, threads: Threads | None = None,
     ) -> Array:  # fmt: skip
         """Widths in units of the common one, from rows that are not of a fold."""
         allowed = np.ones(len(self._data.distinct.label), dtype=bool)
         allowed[self._sample[self._fold == fold]] = False
-        begin = None if begins is None else begins[fold]
-        return learner.learnt(base, settings, np.flatnonzero(allowed), begin, threads)
+        near = None if begin is None else begin(fold)
+        return learner.learnt(base, settings, np.flatnonzero(allowed), near, threads)
