@@ -47,7 +47,7 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
         }  # fmt: skip
     noise = np.asarray(base.label_noise_, dtype=float)
     facts = {
-        "inference": base.inference_, "reason": base.inference_reason_,
+        "inference": base.inference_, "reason": base.inference_reason_, "kernel": base.kernel_,
         "gamma": _plain(base.gamma_), "softness": base.softness_, "bias": base.bias_,
         "label_noise": noise.tolist(), "n_draws": int(base.n_draws_),
         "n_support": len(base.support_), "device": base.device_,

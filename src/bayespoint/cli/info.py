@@ -51,7 +51,7 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
         f"{_shown(facts['decision'])}, {_shown(facts['n_draws'])} draws, "
         f"{facts['support_points']} support points"
     )
-    values = ("gamma", "bias", "softness", "label_noise", "log_evidence")
+    values = ("kernel", "gamma", "bias", "softness", "label_noise", "log_evidence")
     yield ", ".join(f"{name} {_listed(facts[name])}" for name in values if facts[name] is not None)
     yield "Settings: " + _pairs(facts["settings"])
     rejection = dict(facts.get("rejection", {}))

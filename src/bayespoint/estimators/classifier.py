@@ -61,9 +61,9 @@ class BayesPointClassifier(KernelClassifier):
     ----------
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "precomputed"} or callable, \
             default="auto"
-        "auto": RBF, or Laplacian if that is better by more than half a standard error on rows
-        left out (by three, where these are a small sample). The RBF kernel suits smooth boundaries,
-        the Laplacian kernel thresholds in several columns, as tables often have them. They are
+        "auto": RBF, or Laplacian if that is better by more than 1.5 standard errors on rows left
+        out (by 3, where these are a small sample). The RBF kernel suits smooth boundaries, the
+        Laplacian kernel thresholds in several columns, as tables often have them. They are
         compared where ``gamma`` is "held-out" or "ard", on dense rows of at most 200 columns that
         are not all of two values; else "auto" is RBF. ``kernel_`` says which it was. A callable
         ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is called from

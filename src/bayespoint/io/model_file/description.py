@@ -14,6 +14,7 @@ SHOWN_VALUES = {
     name: ("settings_", "Settings", name)
     for name in ("inference", "inference_reason", "decision", "gamma", "bias", "softness")
 } | {
+    "kernel": ("settings_", "Settings", "kernel_name"),
     "label_noise": ("settings_", "Settings", "class_noise"),
     "n_draws": ("draws_", "Draws", "n_draws"),
     "log_evidence": ("settings_", "Settings", "log_evidence"),
