@@ -155,7 +155,8 @@ def _say_trained(
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
         f"{METHODS[facts['inference']].title} "
-        f"({facts['reason']}): {facts['kernel']} kernel, {_width(facts)}, softness {facts['softness']:.4g}"
+        f"({facts['reason']}): {facts['kernel']} kernel, {_width(facts)}, "
+        f"softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )
     useless = "threshold" in facts and not facts["coverage"]

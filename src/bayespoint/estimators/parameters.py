@@ -152,17 +152,21 @@ def _check_widths(gamma: Any, kernel: Any) -> None:
     widths = np.asarray(gamma)
     if widths.ndim != 1 or widths.dtype.kind not in "iuf":
         raise ValueError(
-            f"gamma must be a number > 0, one for each feature, 'held-out', 'ard', 'evidence' or "
-            f"'scale' (for SVC's 'auto' give 1 / n_features); got {gamma!r}."
+            f"gamma must be a number > 0, an array of one dimension with a number for each "
+            f"feature, 'held-out', 'ard', 'evidence' or 'scale' (for SVC's 'auto' give "
+            f"1 / n_features); got {short(gamma)}."
         )
     if not (isinstance(kernel, str) and kernel in (AUTO, "rbf", "laplacian")):
         raise ValueError(
             f"gamma may be an array, one width for each feature, with kernel='rbf' or 'laplacian'; "
             f"got kernel={kernel!r}."
         )
-    if not np.all(np.isfinite(widths)) or np.any(widths < 0) or not np.any(widths > 0):
+    bad = ~np.isfinite(widths) | (widths < 0)
+    if np.any(bad) or not np.any(widths > 0):
+        found = f"{widths[np.argmax(bad)]} at {np.argmax(bad)}" if np.any(bad) else "only zeros"
         raise ValueError(
-            "gamma must hold finite numbers >= 0, one for each feature, and not only zeros."
+            f"gamma must hold finite numbers >= 0, one for each feature, and not only zeros; got "
+            f"{found}. A width of 0 leaves a feature out."
         )
 
 

@@ -58,6 +58,7 @@ from bayespoint.space.merging import contested
 # Settings that can be chosen from the data, and the share of max_time that may take.
 CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
 CHOOSING_SHARE = 0.3
+EXACT_CHOOSING_SHARE = 0.6  # with exact EP, whose fit itself takes little
 
 # Softness while it is not chosen yet.
 FIRST_SOFTNESS = 0.1
@@ -223,7 +224,7 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     cells = cells_wanted(parameters, data, needed)
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
-        return [("ep", "few points, which expectation propagation takes seconds for")]
+        return [("ep", "few points, all of which expectation propagation takes at once")]
     why = "many points" if fits else f"little memory for EP ({needed:.0f} MB)"
     by_cells = (
         cells is not None
@@ -280,7 +281,9 @@ def settle(
     budget : Budget
     threads : Threads
     """
-    late = _choosing_is_over(parameters.max_time, budget)
+    exact = settings.inference == "ep" and settings.cells is None
+    share = EXACT_CHOOSING_SHARE if exact else CHOOSING_SHARE
+    late = _choosing_is_over(parameters.max_time, budget, share)
     scale = _unit_of_gamma(parameters, data)
     names = _open_settings(parameters)
     search = CellSearch(parameters, data, names[1], (), entropy, threads, late)
@@ -294,9 +297,12 @@ def settle(
     if rival is not None:
         rival = _first_settings(parameters, data, rival, scale)
     begin = _first_settings(parameters, data, settings, scale)
-    if settings.cells is not None:
+    cut_short = widths.figures is not None and not names[0] and late()
+    if settings.cells is not None or cut_short:
         begin = replace(begin, gamma=widths.gamma, softness=widths.softness)
-    found = _settle(search, begin, rival, names[0], scale, budget)
+    found = begin
+    if not (exact and cut_short):  # what was found so far is better than another beginning
+        found = _settle(search, begin, rival, names[0], scale, budget)
     gamma = found.gamma if widths.relative is None else found.gamma * widths.relative
     return replace(found, kernel_name=widths.kernel, gamma=gamma, gamma_choice=widths.figures)
 
@@ -309,7 +315,7 @@ def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
         if len(relative) != X.shape[1]:
             raise ValueError(
                 f"gamma must hold one width for each of the {X.shape[1]} features; got "
-                f"{len(relative)}."
+                f"{len(relative)}. Give one for every column of X, or one number for all."
             )
         return Widths(kernel, relative, 1.0, settings.softness, None)
     one = Widths(kernel, None, float(settings.gamma), settings.softness, None)
@@ -456,9 +462,9 @@ def _first_settings(
     return replace(settings, gamma=gamma, bias=bias, softness=softness)
 
 
-def _choosing_is_over(max_time: float | None, budget: Budget) -> Callable[[], bool]:
+def _choosing_is_over(max_time: float | None, budget: Budget, share: float) -> Callable[[], bool]:
     """Return what says whether the share of time for choosing settings is over."""
-    limit = np.inf if max_time is None else CHOOSING_SHARE * max_time
+    limit = np.inf if max_time is None else share * max_time
 
     def late() -> bool:
         budget.show(0, 1, "choosing settings,")

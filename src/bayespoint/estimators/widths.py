@@ -189,6 +189,8 @@ class WidthSearch:
         base = np.where(relative > 0, 1.0 if equal is None else equal, 0.0)
         learnt = ByFold(partial(self._learnt, self._learner, base, first.settings))
         others = self._with_widths(first, base, learnt, only)
+        if only is None and self._search.late():  # widths that are learnt by half
+            return self._result(bases, first, equal)
         found = [*bases, *others]
         if only is None:
             self._ask_more([first, *others], found)
@@ -196,8 +198,9 @@ class WidthSearch:
         if self._may_be_rough() and not self._search.late():
             rough = WidthLearner(self._search_with("laplacian"), self.columns, self._group)
             others = self._rough(best, rough, np.sqrt(base), only)
+            others = [] if self._search.late() else others
             found += others
-            if only is None:
+            if only is None and others:
                 self._ask_more([best, *others], found)
             better = self._better([best, *others], self._kernel_chance())
             if better is not best:
