@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.estimators.making import votes_link
-from bayespoint.inference.ep.cells import prediction
+from bayespoint.inference.ep.cells import method, prediction
 from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.io import model_file
 from bayespoint.space.inputs import Inputs
@@ -307,6 +307,14 @@ def test_rejection_takes_one_fit():
         BayesPointClassifier(**GIVEN | CELLS), coverage=0.8, reject_label=-1
     ).fit(X, Y)
     assert np.mean(clf.predict(NEW) >= 0) == pytest.approx(0.8, abs=0.1)
+
+
+def test_no_trees_are_grown_for_which_there_is_no_time(clock, monkeypatch):
+    grown, grow = [], method.grow
+    monkeypatch.setattr(method, "grow", lambda *rest: grown.append(1) or grow(*rest))
+    clock.step = 1.0
+    fitted(max_time=20.0, n_trees=400, n_jobs=2)
+    assert len(grown) < 20
 
 
 def test_time_that_is_up_leaves_a_usable_fit(clock):

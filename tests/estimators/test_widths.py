@@ -131,6 +131,36 @@ def test_only_the_data_ask_for_another_kernel(settings):
     assert not any("Laplacian" in name for name in names)
 
 
+def test_few_or_many_columns_and_sparse_rows_keep_the_rbf_kernel():
+    X, y = steps(60)
+    wide = np.hstack([X, np.random.default_rng(0).standard_normal((60, 195))])
+    for Z in (sp.csr_matrix(X), X[:, :1], wide, X[:45]):
+        clf = fitted(Z, y[: Z.shape[0]], **GIVEN)
+        assert clf.kernel_ == "rbf"
+        assert not any("Laplacian" in name for name in clf.gamma_choice_["log_proba"])
+    assert "full widths, Laplacian" in fitted(X, y, gamma="ard", **GIVEN).gamma_choice_["log_proba"]
+    onion = OnionClassifier("auto", softness=1.0, depth=1, n_draws=50, random_state=0)
+    assert onion.fit(X, y).kernel_ in ("rbf", "laplacian")
+
+
+@pytest.mark.parametrize("unit", [1e-85, 1e80])
+def test_huge_and_tiny_units_leave_the_choice_as_it_is(unit):
+    X, y = steps(150)
+    one, other = (fitted(Z, y, **GIVEN) for Z in (X, X * unit))
+    assert other.kernel_ == one.kernel_ == "laplacian"
+    assert other.gamma_choice_["chosen"] == one.gamma_choice_["chosen"]
+
+
+def test_warm_start_holds_to_the_kernel_that_was_asked_for():
+    X, y = steps(150)
+    clf = fitted(X, y, inference="perceptron", n_draws=4, warm_start=True, **GIVEN)
+    assert clf.kernel_ == "laplacian"
+    assert clf.set_params(n_draws=8).fit(X, y).kernel_ == "laplacian"
+    assert clf.n_draws_ == 8
+    with pytest.raises(ValueError, match=r"\['kernel'\] changed"):
+        clf.set_params(kernel="rbf").fit(X, y)
+
+
 def test_columns_of_two_values_are_the_same_to_both_kernels():
     X, y = steps(120)
     two = 3.0 * (X > 0.5)

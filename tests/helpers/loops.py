@@ -32,6 +32,10 @@ def compile_others():
     )
     for points in (X, X.astype(np.float32), sparse.csr_matrix(X), sparse.csr_matrix(X, dtype="f4")):
         clf.fit(points, y).predict_proba(points)
+    for dtype in (np.float64, np.float32):
+        BayesPointClassifier(
+            "laplacian", gamma="ard", softness=0.1, bias=1.0, inference="ep", random_state=0
+        ).fit(X.astype(dtype), y)
 
 
 if __name__ == "__main__":

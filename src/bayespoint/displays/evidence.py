@@ -187,7 +187,7 @@ class EvidenceDisplay:
         estimator : BayesPointClassifier
             Need not be fitted, and stays as it is. Or a pipeline that ends in one, whose other
             steps are fitted to all of X. Its kernel is "rbf", "laplacian" or "poly", which have a
-            width.
+            width, or "auto": then the one that was chosen, "rbf" before a fit.
         X, y : array-like
             Training points and labels.
         gammas : array-like, default=None
@@ -216,6 +216,8 @@ class EvidenceDisplay:
         _check_estimator(estimator)
         options = {"inference": "ep", "decision": "vote", "n_draws": 1, "warm_start": True}
         clf = clone(estimator).set_params(**options)
+        if clf.kernel == "auto":
+            clf.kernel = getattr(estimator, "kernel_", "rbf")
         softnesses = _sorted("softnesses", SOFTNESSES if softnesses is None else softnesses)
         if gammas is None:
             first = clone(clf).set_params(gamma="scale", softness=softnesses[-1])

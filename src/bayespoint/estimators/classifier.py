@@ -64,8 +64,8 @@ class BayesPointClassifier(KernelClassifier):
         "auto": RBF, or Laplacian if that is better by more than 1.5 standard errors on rows left
         out (by 3, where these are a small sample). The RBF kernel suits smooth boundaries, the
         Laplacian kernel thresholds in several columns, as tables often have them. They are
-        compared where ``gamma`` is "held-out" or "ard", on dense rows of at most 200 columns that
-        are not all of two values; else "auto" is RBF. ``kernel_`` says which it was. A callable
+        compared where ``gamma`` is "held-out" or "ard", on 50 dense rows or more of at most 200
+        columns, several of them and not all of two values; else "auto" is RBF. A callable
         ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is called from
         several threads.
     gamma : float, array-like of shape (n_features,) or {"held-out", "ard", "evidence", "scale"}, \
@@ -135,8 +135,9 @@ class BayesPointClassifier(KernelClassifier):
         "span_vote" is the share of draws that say a class (Bayesian transduction as published),
         for comparison: draws know nothing beyond the span of the training points, so that far
         from them it is too sure. "calibrated" (EP only) is a link of the votes, fitted to labels
-        left out. "auto" is "vote" for billiard and Gibbs sampler, "calibrated" for EP and
-        "bayes_point" for perceptrons.
+        left out; no class has a probability of 0 because none of n rows had it: at least 0.1 / n is
+        left to all other classes, before class weights. "auto" is "vote" for billiard and Gibbs
+        sampler, "calibrated" for EP and "bayes_point" for perceptrons.
     cell_size : int or "auto", default="auto"
         Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows nothing of the
         rows of others but what landmarks tell. "auto": one cell with all rows, which is exact,
@@ -196,6 +197,8 @@ class BayesPointClassifier(KernelClassifier):
         Rates used.
     inference_, inference_reason_, decision_ : str
         Method used, why, and how it decides.
+    kernel_ : str or callable
+        Kernel used.
     n_draws_ : int
         Draws held for each machine; a multiple of four, the number of balls, for the billiard.
     diagnostics_ : dict
@@ -428,6 +431,7 @@ class BayesPointClassifier(KernelClassifier):
     ) -> tuple[Draws | None, Trained]:
         """Return the draws of the last fit to add to, or None, and what this fit remembers."""
         drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
+        drawn_with["kernel"] = self.kernel  # as it was asked for
         if np.ndim(parameters.gamma):
             drawn_with["gamma"] = np.asarray(parameters.gamma).tolist()
         if parameters.feature_groups is not None:

@@ -82,7 +82,7 @@ class Predictor(ABC):
         Logarithms of the class weights, which shift decisions.
     softness : float
     noise : float
-        Share of labels that are wrong.
+        Share of labels that are wrong, or that calibrated probabilities take for wrong at least.
     """
 
     support: SupportPoints

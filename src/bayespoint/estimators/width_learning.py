@@ -104,8 +104,6 @@ class WidthLearner:
         Of differences in the kernel.
     machines : list of int
         Classes that are told from the rest: the largest.
-    work : float
-        Operations so far.
     """
 
     def __init__(self, search: "CellSearch", columns: Columns, group: Array) -> None:
@@ -116,7 +114,6 @@ class WidthLearner:
         share = self._data.class_share
         largest = np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
         self.machines = [1] if len(share) == 2 else largest
-        self.work = 0.0
 
     def learnt(
         self, base: Array, settings: Any, rows: Array, begin: Array | None = None,
@@ -147,8 +144,6 @@ class WidthLearner:
             if not number and begin is None and np.sum(base > 0) > FEW_COLUMNS:
                 begins.append(begins[0] / WIDER)
             widths = self._best(cells, begins, settings, base, STEPS)
-            n_steps = STEPS + (TRIED_STEPS * len(begins) if len(begins) > 1 else 0)
-            self.work += n_steps * sum(self._work_of(len(part)) for part in parts)
         return widths / settings.gamma
 
     def from_all(self, base: Array, learnt: Sequence[Array], settings: Any) -> Array:
@@ -184,11 +179,22 @@ class WidthLearner:
         n = self._sized(LEARNT_SIZE)
         tree = grow(self._X, n, seed, scale, rows)
         cell_of = cells_of_rows(tree, self._data.inputs)[rows]
-        n_cells = int(LEARNING_WORK / self._work_of(n))
-        n_cells = min(max(n_cells, LEAST_LEARNT), LEARNT_CELLS, tree.n_cells)
+        n_cells = min(self._n_cells(n), tree.n_cells)
         numbers = np.random.default_rng(seed).permutation(tree.n_cells)[:n_cells]
         parts = [rows[cell_of == k] for k in numbers]
         return [part for part in parts if len(part) > 1]
+
+    def work(self, n_rows: int) -> float:
+        """Operations of learning from so many rows, about."""
+        if n_rows <= self._sized(WHOLE_SIZE):
+            return (STEPS + 2 * TRIED_STEPS) * self._work_of(n_rows)
+        n = self._sized(LEARNT_SIZE)
+        n_cells = min(self._n_cells(n), -(-n_rows // n))
+        return (ROUNDS * STEPS + 2 * TRIED_STEPS) * n_cells * self._work_of(n)
+
+    def _n_cells(self, n_rows: int) -> int:
+        """Cells of so many rows that are learnt from, where there are more."""
+        return min(max(int(LEARNING_WORK / self._work_of(n_rows)), LEAST_LEARNT), LEARNT_CELLS)
 
     def _work_of(self, n_rows: int) -> float:
         """Operations of a step of one cell."""

@@ -41,6 +41,9 @@ FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
 NEXT_STEPS = (("softness", 4.0), ("gamma", 2.0))
 ROUGH_STEPS = (("gamma", 2.0), ("softness", 4.0), ("gamma", 2.0))
 
+# Classes whose labels decide; of more, the largest.
+MOST_ASKED_CLASSES = 10
+
 # Rows that are too few to tell features apart by themselves.
 LEAST_ROWS = 50
 
@@ -249,7 +252,7 @@ class WidthSearch:
     def _may_be_rough(self) -> bool:
         """Whether the Laplacian kernel is worth a try.
 
-        Columns of two values are the same to both kernels.
+        Columns of two values are the same to both kernels, but for their units.
         """
         if not self._search.parameters.kernel_open or sp.issparse(self._X):
             return False
@@ -264,7 +267,9 @@ class WidthSearch:
         squares add up, as exp(-sqrt(g / n) sum |d|).
         """
         there, equal = self.columns.unit[base > 0], best.widths_of(0)
-        share = there**2 if equal is None else equal[base > 0] * there**2
+        with np.errstate(over="ignore"):
+            share = there if equal is None else np.sqrt(equal[base > 0]) * there
+        share = (share / np.max(share)) ** 2
         n_columns = np.sum(share) ** 2 / np.sum(share**2)
         settings = replace(best.settings, gamma=np.sqrt(best.settings.gamma / n_columns))
         carried = best.kind in ("full", "shrunk")
@@ -307,7 +312,8 @@ class WidthSearch:
         """Whether labels of more rows may tell which is best, at a cost that is worth it."""
         if len(candidates[0].values) > int(self._fold.max()):
             return False
-        if self._learner.work * (1 + 1 / len(candidates[0].values)) > MOST_LEARNING:
+        n_folds, n_kernels = len(candidates[0].values) + 1, len({one.kernel for one in candidates})
+        if n_folds * n_kernels * self._learner.work(len(self._fold)) > MOST_LEARNING:
             return False
         gains = [self._gain(one, candidates[0]) for one in candidates[1:]]
         mean, error = max(gains)
@@ -359,6 +365,10 @@ class WidthSearch:
     def _many_classes(self) -> bool:
         return len(self._data.classes) > LEARNT_CLASSES
 
+    def _asked_machines(self) -> list[int] | None:
+        """Classes that decide, each told from the rest; None for all."""
+        return self._learner.machines if len(self._data.classes) > MOST_ASKED_CLASSES else None
+
     def _division(self, search: CellSearch, fold: int) -> Division:
         """Cells of the sample, in scaled columns; without the rows of a fold."""
         out = self._fold == fold
@@ -395,7 +405,8 @@ class WidthSearch:
         """Log-probabilities of the labels of a fold; ``trials``: what asks, where it is there."""
         if trials is None:
             search = self._search_with(kernel, widths_of(fold))
-            trials = search.trials(self._settings, self._division(search, fold))
+            division = self._division(search, fold)
+            trials = search.trials(self._settings, division, self._asked_machines())
         value = np.full(len(self._data.distinct.label), np.nan)
         value[trials.rows] = trials.log_proba(settings)
         return value[self._sample[self._fold == fold]]

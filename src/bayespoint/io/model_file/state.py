@@ -120,6 +120,10 @@ def _check_support(
     refuse_if(not agree, f"{where}.points.squared_norm does not suit the kernel.")
     agree = (points.scale is not None) == own.normalize
     refuse_if(not agree, f"{where}.points.scale does not suit the kernel.")
+    chosen = state["settings_"].kernel_name
+    refuse_if(
+        chosen not in (None, own.name), f"settings_.kernel_name={chosen!r}, not {own.name!r}."
+    )
 
 
 def _check_decision(

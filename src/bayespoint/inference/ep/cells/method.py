@@ -102,7 +102,14 @@ def infer_cells(
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
         return grow(problem.X, settings.cell_size, seed, problem.kernel.column_scale)
 
-    for number, tree in enumerate(plan.threads.each(grown, range(n_trees))):
+    for number in range(n_trees):
+        ahead = number % plan.threads.n_threads
+        if not ahead:  # several at once, as many as there are threads
+            if trees and plan.budget.spent():
+                break
+            wave = range(number, min(number + plan.threads.n_threads, n_trees))
+            grown_now = plan.threads.each(grown, wave)
+        tree = grown_now[ahead]
         how = Sweeping(
             tol=plan.tol if exact else COARSER * plan.tol,
             threads=plan.threads,
