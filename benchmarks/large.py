@@ -129,7 +129,7 @@ def measured(name, data):
     found["predict"] = seconds[1]
     if name == "ours":
         cells = clf.settings_.cells
-        found["why"] = f"{clf.inference_}{'' if cells is None else tuple(cells)}: "
+        found["why"] = f"{clf.kernel_}, {clf.inference_}{'' if cells is None else tuple(cells)}: "
         found["why"] += clf.inference_reason_
     return found
 

@@ -56,7 +56,7 @@ LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 # rows, since smooth kernels gain more by further rows.
 CHANCE_OF_PART, PART = 3.0, 0.2
 
-# Operations of learning, a minute or so of two cores, after which no more rows are asked.
+# Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
 MOST_LEARNING = 1.5e12
 
 # What candidates are called.
@@ -312,8 +312,8 @@ class WidthSearch:
         """Whether labels of more rows may tell which is best, at a cost that is worth it."""
         if len(candidates[0].values) > int(self._fold.max()):
             return False
-        n_folds, n_kernels = len(candidates[0].values) + 1, len({one.kernel for one in candidates})
-        if n_folds * n_kernels * self._learner.work(len(self._fold)) > MOST_LEARNING:
+        n_folds = len(candidates[0].values) + 1
+        if n_folds * self._learner.work(self._X.shape[0]) > MOST_LEARNING:
             return False
         gains = [self._gain(one, candidates[0]) for one in candidates[1:]]
         mean, error = max(gains)
