@@ -212,8 +212,8 @@ class WidthSearch:
         from_part = n_folds > 1 or len(self._sample) == self._X.shape[0]
         if best.kind in ("full", "shrunk") and from_part:
             full = next(c for c in found if (c.kernel, c.kind) == (best.kernel, "full"))
-            learnt_ = [w for k in range(n_folds) if (w := full.widths_of(k)) is not None]
-            final = learner.from_all(base, learnt_, full.settings)
+            each = [w for k in range(n_folds) if (w := full.widths_of(k)) is not None]
+            final = learner.from_all(base, each, full.settings)
             final = np.sqrt(base * final) if best.kind == "shrunk" else final
         return self._result(found, best, final)
 
