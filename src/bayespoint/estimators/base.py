@@ -246,8 +246,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         its standard error. Candidates are "one width" in given units, "one width, columns scaled",
         "full widths" and "shrunk widths", half the way to these; with ``kernel="auto"`` the same
         of the Laplacian kernel, or "widths of the RBF kernel" carried over to it where that was
-        enough to tell. There after a fit with ``gamma="held-out"`` or "ard", where features can
-        have widths of their own.
+        enough to tell ("full widths, Laplacian" and the like). With more than ten classes
+        "log_proba" is a sum over the three largest, each told from the rest. There after a fit with
+        ``gamma="held-out"`` or "ard", where features can have widths of their own.
         """
         if self.settings_.gamma_choice is None:
             raise AttributeError(
