@@ -1,10 +1,11 @@
 """Defaults on tables of any size, beside trees, boosting, linear models and SVC.
 
-    python benchmarks/large.py --part tables | digits | growth | covertype | gpu
+    python benchmarks/large.py --part tables | ranks | digits | growth | covertype | gpu
 
 - tables: nine tables with columns of any kind, as `TableEncoder` makes them of training rows, four
   fifths of all, the same for every method; and a9a, as it is divided. Log-loss, error and time of
   each method, and ranks. LightGBM takes part where it is installed.
+- ranks: the tables and ranks again, of what several runs of tables left in their ``--json``.
 - digits: MNIST and USPS, defaults beside perceptrons alone.
 - growth: log-loss against the number of rows, 500 to 20,000, of covertype, a9a, diamonds and MNIST.
 - covertype: class 2 against the rest, all rows.
@@ -34,7 +35,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
-from widths import boosted, tuned_svc
+from widths import TunedSVC, boosted
 
 from bayespoint import BayesPointClassifier
 from bayespoint.io.encoder import TableEncoder
@@ -80,7 +81,7 @@ METHODS = {
     "Nystroem": lambda: make_pipeline(Nystroem(n_components=300, random_state=0), linear()),
     "SVC": lambda: CalibratedClassifierCV(SVC(), cv=3, ensemble=False),
     "LightGBM, tuned": boosted,
-    "SVC, tuned": tuned_svc,
+    "SVC, tuned": TunedSVC,
 }
 TUNED = ("LightGBM, tuned", "SVC, tuned")  # beside tables; elsewhere if asked for
 
@@ -211,13 +212,23 @@ def tables(options, kept):
     methods = options.methods or list(METHODS)
     for name in options.sets or TABLES:
         beside(name, adult() if name == "a9a" else table(name), methods, kept)
-    measures = (("loss", "log-loss", 4), ("error", "error, %", 2)) if kept else ()
-    for measure, label, digits in measures:
+    ranks(options, kept)
+
+
+def ranks(options, kept):
+    kept = kept or rows_of(options.json)
+    methods = list(dict.fromkeys(row["method"] for row in kept))
+    for measure, label, digits in (("loss", "log-loss", 4), ("error", "error, %", 2)):
         ranked(kept, methods, measure, f"{label:12}", digits)
     slow = {row["data"]: row["fit"] for row in kept if row["method"] == "ours"}
     for row in kept:
         if row["method"] == "boosting" and slow.get(row["data"], 0) > max(10 * row["fit"], 180):
             print(f"{row['data']}: {slow[row['data']] / row['fit']:.0f} times boosting")
+
+
+def rows_of(paths):
+    """What runs have kept."""
+    return [row for path in paths for row in json.loads(path.read_text())]
 
 
 def ranked(kept, methods, measure, label, digits):
@@ -285,8 +296,8 @@ def gpu(_, kept):
 
 
 PARTS = {
-    "tables": tables, "digits": digit_sets, "growth": growth, "covertype": all_of_covertype,
-    "gpu": gpu,
+    "tables": tables, "ranks": ranks, "digits": digit_sets, "growth": growth,
+    "covertype": all_of_covertype, "gpu": gpu,
 }  # fmt: skip
 
 
@@ -302,13 +313,12 @@ def main():
     if options.picture is not None:
         from large_pictures import picture
 
-        rows = [row for path in options.json for row in json.loads(path.read_text())]
-        return picture(rows, options.picture)
+        return picture(rows_of(options.json), options.picture)
     kept, begun = [], time.perf_counter()
     try:
         PARTS[options.part](options, kept)
     finally:
-        if options.json:
+        if options.json and kept:
             options.json[0].write_text(json.dumps(kept, indent=1))
     print(f"[{options.part}: {time.perf_counter() - begun:.0f} s]")
     return None

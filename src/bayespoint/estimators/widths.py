@@ -59,6 +59,9 @@ CHANCE_OF_PART, PART = 3.0, 0.2
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
 MOST_LEARNING = 1.5e12
 
+# Widths are learnt again if so many times less softness suits them than they were learnt with.
+LESS_SOFT = 4.0
+
 # What candidates are called.
 NAMES = {
     "given": "one width", "standard": "one width, columns scaled", "shrunk": "shrunk widths",
@@ -192,6 +195,7 @@ class WidthSearch:
         base = np.where(relative > 0, 1.0 if equal is None else equal, 0.0)
         learnt = ByFold(partial(self._learnt, self._learner, base, first.settings))
         others = self._with_widths(first, base, learnt, only)
+        others = self._again(first, base, others, only)
         if only is None and self._search.late():  # widths that are learnt by half
             return self._result(bases, first, equal)
         found = [*bases, *others]
@@ -248,6 +252,21 @@ class WidthSearch:
                 )
             )  # fmt: skip
         return found
+
+    def _again(
+        self, first: "Candidate", base: Array, found: "list[Candidate]", only: str | None
+    ) -> "list[Candidate]":
+        """Learn once more with the softness that suits what was learnt, if it is far less.
+
+        Much softness hides what narrow features say, so that steps pass them by.
+        """
+        softness = found[0].settings.softness
+        if softness * LESS_SOFT > first.settings.softness or self._search.late():
+            return found
+        settings = replace(first.settings, softness=softness)
+        learnt = ByFold(partial(self._learnt, self._learner, base, settings))
+        again = self._with_widths(first._replace(settings=settings), base, learnt, only)
+        return again if self._gain(again[0], found[0])[0] > 0 else found
 
     def _may_be_rough(self) -> bool:
         """Whether the Laplacian kernel is worth a try.
