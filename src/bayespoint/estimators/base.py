@@ -76,6 +76,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     settings_: Settings
     draws_: Draws
     trained_: Trained
+    stream_: Any
 
     def checked_parameters(self) -> Parameters:
         """Check the parameters that do not depend on data, and return them."""

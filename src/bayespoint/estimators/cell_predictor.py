@@ -43,8 +43,11 @@ class CellsPredictor(Predictor):
 
     def decision_function(self, asked: Asked) -> Array:
         """Logit of the probability (two classes), or its logarithm."""
-        z = np.asarray(sum(self._scores(asked))) / len(self.model.roots)
-        return decisions.log_odds(self._log_proba(z))
+        return decisions.log_odds(self._log_proba(self.scores(asked)))
+
+    def scores(self, asked: Asked) -> Array:
+        """Means over standard deviations, softness added, the mean over trees: (n_machines, n)."""
+        return np.asarray(sum(self._scores(asked))) / len(self.model.roots)
 
     def proba_of(self, outputs: Array) -> Array:
         """Probability of each class, from its odds."""

@@ -1,5 +1,6 @@
 """BayesPointClassifier: validate, settle, problem, infer, predictor, link."""
 
+import threading
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.budget import Budget
 from bayespoint._support.checks import entropy_of
@@ -15,6 +18,7 @@ from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
 from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of, link_of
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.importances import Importances, data_again, importances_of
 from bayespoint.estimators.making import (
@@ -24,11 +28,45 @@ from bayespoint.estimators.making import (
     label_probabilities,
     left_out_of,
     predictor_of,
+    scores_left_out,
     votes_link,
 )
-from bayespoint.estimators.parameters import Parameters, by_evidence, on_cpu_only
-from bayespoint.estimators.predictors import BayesPointPredictor, Predictor, VotePredictor
+from bayespoint.estimators.parameters import (
+    Parameters,
+    by_evidence,
+    check_weights,
+    class_noise,
+    on_cpu_only,
+)
+from bayespoint.estimators.predictors import (
+    Asked,
+    BayesPointPredictor,
+    Predictor,
+    VotePredictor,
+)
 from bayespoint.estimators.settings import Settings, choose_method, settle
+from bayespoint.estimators.stream_models import (
+    Known,
+    absorbed,
+    begun_with_one_class,
+    emptied,
+    known_of,
+    merged,
+    why_not_merged,
+)
+from bayespoint.estimators.streams import (
+    DUE,
+    JOINING,
+    Batch,
+    Stream,
+    begun,
+    checked_batch,
+    faded_stream,
+    log_proba_of,
+    may_settle_again,
+    rows_asked,
+    wider_classes,
+)
 from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.engines import place_of
@@ -52,6 +90,16 @@ SAME_DATA = "X, y or sample_weight"
 
 # What takes less memory than a fit that has none.
 FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
+
+# What learns rows that wait: one at a time, since predictions may ask for it from several threads.
+ABSORBING = threading.RLock()
+
+
+def _learns_on(clf: "BayesPointClassifier") -> bool:
+    """Whether rows can be added: to EP and its votes."""
+    precomputed = isinstance(clf.kernel, str) and clf.kernel == "precomputed"
+    votes = clf.decision in ("auto", "vote", "calibrated")
+    return clf.inference in ("ep", "auto") and votes and not precomputed
 
 
 class BayesPointClassifier(KernelClassifier):
@@ -150,6 +198,8 @@ class BayesPointClassifier(KernelClassifier):
     n_trees : int or "auto", default="auto"
         Of EP with several cells: divisions into cells that are averaged. "auto": 3, or 2 with
         landmarks, or 1 with those of four classes and more and with the columns of a linear kernel.
+    half_life : float, optional
+        Of `partial_fit`: rows after which a row counts half, for rules that change.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
@@ -269,9 +319,9 @@ class BayesPointClassifier(KernelClassifier):
         degree: int = 3, coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
         inference: str = "auto", n_draws: int = 100, softness: Any = "held-out",
         label_noise: Any = 0.0, decision: str = "auto", cell_size: Any = "auto",
-        n_landmarks: Any = "auto", n_trees: Any = "auto", class_weight: Any = None,
-        cache_size: float = 2000, max_time: float | None = None, tol: float = 1e-3,
-        warm_start: bool = False, device: str = "cpu", n_jobs: int | None = None,
+        n_landmarks: Any = "auto", n_trees: Any = "auto", half_life: float | None = None,
+        class_weight: Any = None, cache_size: float = 2000, max_time: float | None = None,
+        tol: float = 1e-3, warm_start: bool = False, device: str = "cpu", n_jobs: int | None = None,
         random_state: Seed = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         self.kernel = kernel
@@ -289,6 +339,7 @@ class BayesPointClassifier(KernelClassifier):
         self.cell_size = cell_size
         self.n_landmarks = n_landmarks
         self.n_trees = n_trees
+        self.half_life = half_life
         self.class_weight = class_weight
         self.cache_size = cache_size
         self.max_time = max_time
@@ -420,6 +471,13 @@ class BayesPointClassifier(KernelClassifier):
         if proba is not None:
             trained = replace(trained, label_proba=proba[0], label=proba[1])
         self._keep(place, data, settings, inferred, predictor, trained)
+        self.stream_ = None
+        if settings.votes and isinstance(inferred, Gaussian | Cells):
+            n_trees = len(inferred.model.roots) if isinstance(inferred, Cells) else 1
+            self.stream_ = begun(
+                data.distinct.label, data.distinct.weight, n_trees,
+                scores_left_out(inferred, data)[0], trained.entropy, data.distinct.fingerprint,
+            )  # fmt: skip
         if held_out is not None and not (budget.interrupted and len(held_out.again)):
             if len(held_out.again):
                 held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
@@ -479,12 +537,312 @@ class BayesPointClassifier(KernelClassifier):
             evidence = float(np.sum([p.log_evidence for p in inferred.posteriors]))
             settings = replace(settings, log_evidence=evidence)
         elif isinstance(inferred, Cells):
-            settings = replace(settings, log_evidence=float(np.sum(inferred.log_evidence)))
+            evidence = float(np.sum(inferred.log_evidence))
+            known = None if np.isnan(evidence) else evidence  # a stream does not
+            settings = replace(settings, log_evidence=known)
         self.device_, self.classes_ = place.name, data.classes
         self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
         self.draws_ = replace(draws, factor=None, left_out=None)
         self.support_ = data.distinct.row[predictor.used]
         self.support_vectors_ = data.inputs.support_vectors(predictor.used)
+
+    # ------------------------------------------------------------------ rows that keep coming
+
+    @available_if(_learns_on)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> "BayesPointClassifier":
+        """Go on learning from more rows.
+
+        The first call is a fit by EP; so is a call when the rows that are held are twice as many
+        as when settings were chosen, unless these are given or rows were dropped. Else rows join
+        the cells that they fall into, which are swept when they have grown by a half, or when a
+        prediction is asked for. Rows take at most half of ``cache_size``; where there are more the
+        oldest are dropped, and landmarks keep what they said.
+
+        Each call first predicts its rows, or those of some cells: `log_predictive_` has the mean
+        log-probability of their labels, and the link is fitted to the newest predictions. An
+        error or Ctrl-C leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            Classes that may turn up. They may also turn up unnamed, but the first call needs two.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self : BayesPointClassifier
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bayespoint import BayesPointClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, random_state=0)
+        >>> for first in range(3):
+        ...     clf = clf.partial_fit(X[first::3], y[first::3])
+        >>> clf.log_predictive_.shape, clf.score(X, y) > 0.9
+        ((3,), True)
+        """
+        parameters = self._streaming_parameters()
+        place = self._place()
+        fitted = copy(self)
+        with ABSORBING, place.computing(FIT_LESS):
+            interrupted = fitted._partial_fit(parameters, place, X, y, classes, sample_weight)
+        if interrupted:
+            raise KeyboardInterrupt
+        self.__dict__.clear()
+        self.__dict__.update(fitted.__dict__)
+        return self
+
+    def _streaming_parameters(self) -> Parameters:
+        return replace(self.checked_parameters(), inference="ep", warm_start=False)
+
+    def _partial_fit(
+        self, parameters: Parameters, place: Any, X: Any, y: Any, classes: Any, sample_weight: Any
+    ) -> bool:
+        """Take rows, and return whether Ctrl-C cut it short."""
+        if not hasattr(self, "predictor_"):
+            return self._first_batch(parameters, place, X, y, classes, sample_weight)
+        known = self._known(parameters)
+        X, y, weight = checked_batch(self, X, y, sample_weight, known.X.dtype)
+        wider = wider_classes(self.classes_, classes, y if len(y) else None)
+        known = replace(known, stream=self._predicted(known.stream, place, X, y, weight))
+        if not len(y):
+            self.stream_ = known.stream
+            return False
+        new_class = len(wider) > len(self.classes_)
+        known = known.of_classes(wider, class_noise(self._noise_of(parameters), wider))
+        stream = faded_stream(known.stream, len(y), parameters.half_life)
+        batch = Batch(X, np.searchsorted(wider, y), weight)
+        stream = replace(stream, pending=(*stream.pending, batch), seen=stream.seen + len(y))
+        known = replace(known, stream=stream)
+        if may_settle_again(stream, parameters):
+            return self._settle_again(parameters, place, known)
+        if new_class or stream.n_pending > JOINING * len(stream.label):
+            return self._absorb(parameters, place, known, DUE)
+        self.stream_ = stream
+        return False
+
+    def _noise_of(self, parameters: Parameters) -> Any:
+        """Rates of wrong labels as given, or the one that was chosen."""
+        chosen = by_evidence(parameters.label_noise)
+        return float(self.settings_.class_noise[0]) if chosen else parameters.label_noise
+
+    def _first_batch(
+        self, parameters: Parameters, place: Any, X: Any, y: Any, classes: Any, sample_weight: Any
+    ) -> bool:
+        inputs, y = place.training_inputs(self, X, y, precomputed=False)
+        weight = check_weights(sample_weight, inputs.shape[0])
+        there = np.unique(y[weight > 0])
+        named = there if classes is None else wider_classes(np.unique(classes), there)
+        if len(there) < 2 and len(named) > 1:
+            known = begun_with_one_class(parameters, inputs, y, weight, named)
+            self.trained_ = Trained(0, np.zeros(0), entropy_of(parameters.random_state), {})
+            known = replace(known, stream=known.stream.told(len(y), np.nan))
+            return self._absorb(parameters, place, known, 0.0)
+        interrupted = self._fit(parameters, place, X, y, sample_weight)
+        self.stream_ = self.stream_.told(len(y), np.nan)
+        if len(named) > len(self.classes_):
+            known = self._known(parameters)
+            noise = class_noise(self._noise_of(parameters), named)
+            interrupted |= self._absorb(parameters, place, known.of_classes(named, noise), 0.0)
+        return interrupted
+
+    def _predicted(self, stream: Stream, place: Any, X: Any, y: Array, weight: Array) -> Stream:
+        """Predict rows that are not learnt yet."""
+        if not len(y):
+            return stream.told(0, np.nan)
+        some = rows_asked(self.predictor_, X, stream.seen)
+        z = self.predictor_.scores(Asked(X[some], place))  # type: ignore[attr-defined]
+        label = np.searchsorted(self.classes_, y[some])
+        there = np.isin(y[some], self.classes_)
+        label = np.where(there, label, -1)
+        proba = self.predictor_.proba_of_scores(z)  # type: ignore[attr-defined]
+        stream = stream.told(len(y), log_proba_of(proba, label, weight[some]))
+        return stream.predicted(z[:, there], label[there], weight[some][there])
+
+    def _known(self, parameters: Parameters) -> Known:
+        """Return the model as it can go on; refuse where it cannot."""
+        stream = getattr(self, "stream_", None)
+        if stream is None:
+            raise ValueError(
+                f"partial_fit goes on with EP and its votes; this fit used inference="
+                f"{self.inference_!r} and decision={self.decision_!r}. Set inference='ep' and "
+                f"decision='auto' and call fit, or partial_fit of a new classifier."
+            )
+        X = self.predictor_.X if isinstance(self.predictor_, CellsPredictor) else (
+            self.support_vectors_)  # fmt: skip
+        parameters = replace(parameters, kernel=self.kernel_)
+        return known_of(
+            self.classes_, self.settings_, self.predictor_, self.draws_, stream, X, parameters
+        )
+
+    def _settle_again(self, parameters: Parameters, place: Any, known: Known) -> bool:
+        """Fit all rows that are held anew."""
+        stream, names = known.stream, getattr(self, "feature_names_in_", None)
+        X, label, weight, number = known.all_rows()
+        interrupted = self._fit(parameters, place, X, known.classes[label], weight)
+        if names is not None:
+            self.feature_names_in_ = names
+        self.stream_ = replace(
+            self.stream_, number=number[self.trained_.row], seen=stream.seen, anew=stream.seen,
+            history=stream.history,
+        )  # fmt: skip
+        self._remember(self.support_vectors_)
+        if not interrupted and len(known.classes) > len(self.classes_):
+            again = self._known(parameters)
+            again = again.of_classes(known.classes, known.settings.class_noise)
+            interrupted = self._absorb(parameters, place, again, 0.0)
+        return interrupted
+
+    def _absorb(self, parameters: Parameters, place: Any, known: Known, due: float) -> bool:
+        """Sweep cells that have grown; whether Ctrl-C cut it short."""
+        budget = Budget(parameters.max_time, "bayespoint" if parameters.verbose else None)
+        parameters = replace(parameters, kernel=known.kernel.name)
+        with (
+            budget.catching_interrupts(),
+            open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
+        ):
+            plan = Plan(0, parameters.tol, self.trained_.entropy, budget, threads)
+            known, cells, problem, data = absorbed(known, parameters, place, plan, due)
+            predictor: Any = predictor_of(cells, problem, data, known.settings, known.kernel)
+            if known.settings.decision == "calibrated":
+                link = known.stream.link(predictor.noise, len(known.classes))
+                predictor = replace(predictor, link=link)
+        drawn_with = self.trained_.drawn_with | {SAME_DATA: data.distinct.fingerprint}
+        rows = np.arange(len(known.stream.label))
+        trained = Trained(known.stream.seen, rows, self.trained_.entropy, drawn_with)
+        self._keep(place, data, known.settings, cells, predictor, trained)
+        self.support_, self.stream_ = rows, known.stream
+        self._remember(known.X)
+        return budget.interrupted
+
+    def _remember(self, X: Any) -> None:
+        """Rows that importances are computed from."""
+        stream = self.stream_
+        y = self.classes_[stream.label]
+        self._given = {"X": X, "y": y, "sample_weight": stream.weight}
+
+    def absorb(self) -> "BayesPointClassifier":
+        """Learn the rows that `partial_fit` has taken and not learnt yet.
+
+        Predictions do so by themselves.
+
+        Returns
+        -------
+        self : BayesPointClassifier
+        """
+        check_is_fitted(self)
+        with ABSORBING:
+            stream = getattr(self, "stream_", None)
+            if stream is None or stream.up_to_date:
+                return self
+            parameters, place = self._streaming_parameters(), self._place()
+            fitted = copy(self)
+            with place.computing(FIT_LESS):
+                interrupted = fitted._absorb(parameters, place, self._known(parameters), 0.0)
+            if interrupted:
+                raise KeyboardInterrupt
+            self.__dict__.update(fitted.__dict__)
+        return self
+
+    def prepared(self, X: Any) -> Asked:
+        """Check X as for `predict`, and learn what waits; what ``predictor_`` takes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Asked
+        """
+        return super(BayesPointClassifier, self.absorb()).prepared(X)
+
+    @property
+    def log_predictive_(self) -> Array:
+        """Mean log-probability of the labels of each call of `partial_fit`, before it was learnt.
+
+        Of a call with many rows, of those in 64 cells. NaN for the first one.
+        """
+        check_is_fitted(self)
+        if getattr(self, "stream_", None) is None or not len(self.stream_.history):
+            raise AttributeError("log_predictive_ is there after partial_fit.")
+        return self.stream_.history[:, 1]
+
+    def fresh(self) -> "BayesPointClassifier":
+        """Return a classifier with the same settings, cells and landmarks that has seen no rows.
+
+        To be fed elsewhere by `partial_fit`, and then merged: see `merge`.
+
+        Returns
+        -------
+        BayesPointClassifier
+        """
+        parameters, place, other = self._streaming_parameters(), self._place(), copy(self.absorb())
+        known = other._known(parameters)
+        if not isinstance(other.predictor_, CellsPredictor):
+            other._absorb(parameters, place, known, 0.0)
+            known = other._known(parameters)
+        known, model = emptied(known)
+        none = known.stream.label
+        support = replace(other.predictor_.support, points=known.kernel.prepare(known.X))
+        other.predictor_ = replace(  # type: ignore[call-arg]
+            other.predictor_, support=support, X=known.X, model=model, used=none
+        )
+        sites = np.empty((len(known.trees), 2, known.n_machines, 0), dtype=np.float32)
+        other.draws_ = replace(other.draws_, resume=HeldCells(sites))
+        other.stream_, other.support_, other.support_vectors_ = known.stream, none, known.X
+        other.trained_ = replace(other.trained_, n_samples=0, row=none)
+        other.__dict__.pop("_given", None)
+        return other
+
+    def merge(self, other: "BayesPointClassifier") -> "BayesPointClassifier":
+        """Learn all that another classifier was fed, which `fresh` of this one has made.
+
+        Parameters
+        ----------
+        other : BayesPointClassifier
+
+        Returns
+        -------
+        self : BayesPointClassifier
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bayespoint import BayesPointClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, random_state=0)
+        >>> elsewhere = clf.partial_fit(X[::2], y[::2]).fresh()
+        >>> clf = clf.merge(elsewhere.partial_fit(X[1::2], y[1::2]))
+        >>> clf.score(X, y) > 0.9
+        True
+        """
+        if not isinstance(other, BayesPointClassifier):
+            raise TypeError(
+                f"merge takes a BayesPointClassifier that fresh() has made; got {type(other)}."
+            )
+        parameters, place = self._streaming_parameters(), self._place()
+        check_is_fitted(self)
+        check_is_fitted(other)
+        left, right = self.absorb()._known(parameters), other.absorb()._known(parameters)
+        reason = why_not_merged(left, right)
+        if reason is not None:
+            raise ValueError(f"these two cannot be merged: {reason}.")
+        if not right.stream.seen:
+            return self
+        fitted = copy(self)
+        with ABSORBING, place.computing(FIT_LESS):
+            interrupted = fitted._absorb(parameters, place, merged(left, right), 0.0)
+        if interrupted:
+            raise KeyboardInterrupt
+        self.__dict__.update(fitted.__dict__)
+        return self
 
     # ------------------------------------------------------------------ looking inside
 

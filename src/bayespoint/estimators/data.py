@@ -73,7 +73,7 @@ class TrainingData:
 
 def training_data(
     inputs: Inputs, y: Array, sample_weight: Any, *, class_weight: Any, precomputed: bool,
-    merge: bool = True,
+    merge: bool = True, classes: Array | None = None,
 ) -> TrainingData:  # fmt: skip
     """Merge equal rows, encode labels and check weights.
 
@@ -88,6 +88,8 @@ def training_data(
         Whether the inputs are a Gram matrix.
     merge : bool, default=True
         Whether equal rows with equal labels become one.
+    classes : ndarray of shape (n_classes,), optional
+        Where they are known, of which some may be absent; ``y`` then holds their numbers.
     """
     if y.dtype.kind not in "biu":  # whole numbers are classes
         check_classification_targets(y)
@@ -97,7 +99,9 @@ def training_data(
     kept = weight > 0
     if not np.any(kept):
         raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")
-    classes, kept_label = encoded(y[kept])
+    kept_label = y[kept]
+    if classes is None:
+        classes, kept_label = encoded(kept_label)
     if len(classes) < 2:
         raise ValueError(
             f"y must hold at least 2 classes with positive weight; got "
@@ -106,7 +110,7 @@ def training_data(
     label = np.zeros(len(y), dtype=np.int64)
     label[kept] = kept_label
     distinct = merge_duplicates(inputs, label, weight, keep_order=precomputed, merge=merge)
-    totals = np.bincount(distinct.label, weights=distinct.weight)
+    totals = np.bincount(distinct.label, distinct.weight, minlength=len(classes))
     log_weight = log_class_weights(class_weight, classes, totals)
     n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)
     return TrainingData(inputs, distinct, classes, totals / totals.sum(), log_weight, n_samples)

@@ -93,7 +93,7 @@ def predictor_of(
 def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> FittedLink:
     """Link of the votes of posteriors in closed form, fitted to labels left out."""
     z, label, weight = (
-        _scores_left_out(inferred, data)[0],
+        scores_left_out(inferred, data)[0],
         data.distinct.label,
         data.distinct.weight,
     )
@@ -122,7 +122,7 @@ def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
     return mean, reducer, sign
 
 
-def _scores_left_out(inferred: Any, data: TrainingData) -> tuple[Array, Array]:
+def scores_left_out(inferred: Any, data: TrainingData) -> tuple[Array, Array]:
     """Means over standard deviations at points left out: for the link, and for people."""
     if isinstance(inferred, Cells):
         return inferred.scores[0], inferred.scores[1]
@@ -172,7 +172,7 @@ def held_out_proba(
     member, again = data.distinct.member, data.distinct.member < 0
     left_out = left_out_of(inferred, data)
     if isinstance(predictor, GaussianPredictor | CellsPredictor):
-        z = _scores_left_out(inferred, data)[1]
+        z = scores_left_out(inferred, data)[1]
         proba = predictor.proba_of_scores(z)
         for rows, link in _unseen(links):
             proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])

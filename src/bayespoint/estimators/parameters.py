@@ -59,6 +59,7 @@ class Parameters:
     verbose: int
     relative: Array | None = None  # widths of features, in units of the common one
     kernel_open: bool = False  # whether the data may ask for another kernel
+    half_life: float | None = None
 
     @classmethod
     def checked(cls, params: Mapping[str, Any]) -> "Parameters":
@@ -144,6 +145,9 @@ def check_parameters(params: Mapping[str, Any]) -> None:
     check_positive_integer("n_draws", params["n_draws"])
     for name, least in (("cell_size", 2), ("n_landmarks", 0), ("n_trees", 1)):
         _check_count(name, params[name], least)
+    half_life = params.get("half_life")
+    if half_life is not None and not is_number(half_life, above=0):
+        raise ValueError(f"half_life must be a number of rows > 0, or None; got {half_life!r}.")
     _check_label_noise(params["label_noise"], params["inference"])
 
 
@@ -240,6 +244,7 @@ def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array
         if not isinstance(class_weight, str) or class_weight != "balanced":
             raise ValueError(f"class_weight must be a dict, 'balanced' or None; "
                              f"got {class_weight!r}.")  # fmt: skip
+        totals = np.where(totals > 0, totals, 1.0)  # classes that have not turned up yet
         return np.log(totals.sum() / (len(classes) * totals))
     unknown = [key for key in class_weight if key not in classes.tolist()]
     if unknown and any(c not in class_weight for c in classes.tolist()):

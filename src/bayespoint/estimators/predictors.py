@@ -350,13 +350,17 @@ class GaussianPredictor(VotePredictor):
 
     def closed_form(self, asked: Asked) -> Array:
         """Probability that machines say yes, (n, n_classes), before link, noise and weights."""
-        votes = []
+        z = self.scores(asked)
+        return np.stack([ndtr(-z[0]), ndtr(z[0])] if len(z) == 1 else list(ndtr(z)), axis=-1)
+
+    def scores(self, asked: Asked) -> Array:
+        """Means over standard deviations, softness added, (n_machines, n)."""
+        found = []
         for machine, sign in enumerate(self.sign):
             mean, known = self._latent(asked, machine)
             variance = np.maximum(1.0 - sign @ known**2, 0.0) + self.softness
-            z = mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-            votes += [ndtr(-z), ndtr(z)] if len(self.mean) == 1 else [ndtr(z)]
-        return np.stack(votes, axis=-1)
+            found.append(mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny)))
+        return np.array(found)
 
     def proba_of_scores(self, z: Array) -> Array:
         """Probability of each class from means over standard deviations, (n_machines, n)."""

@@ -307,6 +307,18 @@ def settle(
     return replace(found, kernel_name=widths.kernel, gamma=gamma, gamma_choice=widths.figures)
 
 
+def settings_to_begin(parameters: Parameters, data: TrainingData) -> Settings:
+    """Return settings of EP before anything can be chosen from the data."""
+    noise = class_noise(
+        0.0 if by_evidence(parameters.label_noise) else parameters.label_noise, data.classes
+    )
+    decision = "calibrated" if parameters.decision == "auto" else parameters.decision
+    settings = Settings(
+        "ep", "rows of one class so far", decision, parameters.kernel, class_noise=noise
+    )
+    return _first_settings(parameters, data, settings, _unit_of_gamma(parameters, data))
+
+
 def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
     """Widths that are given, or learnt where that is asked for; else one."""
     given, X, kernel = search.parameters.gamma, search.data.inputs, search.parameters.kernel

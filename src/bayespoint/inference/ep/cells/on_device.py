@@ -113,10 +113,10 @@ class DeviceSweeps(CellSweeps):
 
     # ------------------------------------------------------------------- around landmarks
 
-    def around(self, landmarks: Landmarks) -> tuple[Array, Array]:
-        """Visit cells in turn until none changes; precision and shift of w."""
+    def use(self, landmarks: Landmarks) -> None:
+        """Have features that are common to all cells."""
+        super().use(landmarks)
         self._kernel = BatchKernel(self.problem.kernel, self.problem.tensor, landmarks)
-        return super().around(landmarks)
 
     @exact_products()
     def _wave(

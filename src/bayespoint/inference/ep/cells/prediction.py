@@ -16,7 +16,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import Factor, precision
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.sweeps import TreeFit
-from bayespoint.inference.ep.cells.tree import route
+from bayespoint.inference.ep.cells.tree import Tree, route
 from bayespoint.space.kernels import Kernel, Points
 
 # Memory for factors of cells, in bytes, of all models of this process.
@@ -120,6 +120,21 @@ class CellModel:
             np.array([f.common_mean for f in fits]), np.array([f.common_factor for f in fits]),
             *(landmarks or (None, None)),
         )  # fmt: skip
+
+    def trees(self) -> list[Tree]:
+        """Return the trees, each with nodes and cells of its own."""
+        found, n_cells = list[Tree](), 0
+        inner = np.append(self.roots[self.roots >= 0], len(self.cuts))
+        for root in self.roots:
+            nodes = slice(0, 0)
+            if root >= 0:
+                nodes = slice(int(root), int(inner[inner > root][0]))
+            below = self.children[nodes]
+            below = np.where(below < 0, below + n_cells, below - nodes.start)
+            # A node more is a cell more.
+            tree = Tree(self.normals[nodes], self.cuts[nodes], below, len(below) + 1)
+            found, n_cells = [*found, tree], n_cells + tree.n_cells
+        return found
 
     def route(self, X: Matrix, number: int) -> Array:
         """Return the cell of each row by one of the trees."""

@@ -121,6 +121,8 @@ class TreeFit:
     log_evidence : ndarray of shape (n_machines,)
     moving : int
         Cells, of all machines, whose sites had not come to rest.
+    swept : ndarray of bool, shape (n_cells,)
+        Cells that time allowed for.
     """
 
     tree: Tree
@@ -135,6 +137,7 @@ class TreeFit:
     wrong: Array
     log_evidence: Array
     moving: int
+    swept: Array
 
     def cell(self, number: int) -> Array:
         """Rows of a cell."""
@@ -179,17 +182,19 @@ def fit_tree(
 def fit_cells(
     problem: CellProblem, tree: Tree, order: Array, begin: Array,
     landmarks: Landmarks | None, how: Sweeping, start: tuple[Array, Array] | None = None,
+    lost: Message | None = None,
 ) -> TreeFit | None:  # fmt: skip
     """Find the sites of cells; ``order`` and ``begin`` as in `TreeFit`.
 
-    None if it was stopped, where that is no loss.
+    ``lost``: what rows that are held no more say of w, of all machines. None if it was stopped,
+    where that is no loss.
     """
     work = problem.sweeps(problem, order, begin, how, start)
     if landmarks is None:
         work.alone()
-        n_common, precision, shift = 0, *_no_message(len(problem.targets), 0)
+        n_common, precision, shift = 0, *no_message(len(problem.targets), 0)
     else:
-        precision, shift = work.around(landmarks)
+        precision, shift = work.around(landmarks, lost)
         n_common = landmarks.projection.shape[1]
     if how.spare and how.stop():
         return None
@@ -205,7 +210,7 @@ def fit_cells(
     evidence -= np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
     return TreeFit(
         tree, order, begin, work.tau, work.nu, work.coef, work.scores, mean, factor, work.wrong,
-        evidence, int(np.sum(work.change > how.tol)),
+        evidence, int(np.sum(work.change > how.tol)), np.all(np.isfinite(work.change), axis=0),
     )  # fmt: skip
 
 
@@ -311,19 +316,23 @@ class CellSweeps:
 
     # ------------------------------------------------------------------- around landmarks
 
-    def around(self, landmarks: Landmarks) -> tuple[Array, Array]:
-        """Visit cells in turn until none changes; precision and shift of w."""
+    def use(self, landmarks: Landmarks) -> None:
+        """Have features that are common to all cells."""
         self.landmarks = landmarks
+
+    def around(self, landmarks: Landmarks, lost: Message | None = None) -> tuple[Array, Array]:
+        """Visit cells in turn until none changes; precision and shift of w."""
+        self.use(landmarks)
         self.mean = np.full(self.tau.shape, np.nan)  # of outputs, at the last visit
         n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
         self.said: dict[tuple[int, int], Message] = {}  # the last messages, where there is room
         self.keeps = 8 * n_machines * len(self.cells) * n_common**2 <= self.how.memory.kept
-        precision, shift = _no_message(n_machines, n_common)
+        precision, shift = no_message(n_machines, n_common)
+        if lost is not None:
+            precision, shift = precision + lost.precision, shift + lost.shift
         if not np.any(np.isnan(self.tau)):
-            for number in range(len(self.cells)):
-                for machine, message in enumerate(self._messages(number)):
-                    precision[machine] += message.precision
-                    shift[machine] += message.shift
+            said = self.all_messages()
+            precision, shift = precision + said.precision, shift + said.shift
         moved = np.full((n_machines, len(self.cells)), np.inf)
         self.damping = np.ones_like(moved)
         expected, n_cells = min(USUAL_VISITS, self.how.visits), len(self.cells)
@@ -420,6 +429,19 @@ class CellSweeps:
         features = self.landmarks.features(kernel, points)
         return features, kernel.between(points, points) - features @ features.T
 
+    def all_messages(self) -> Message:
+        """What all cells say of w with the sites that they have, of all machines."""
+        n_machines, n_common = len(self.tau), self.landmarks.projection.shape[1]
+        precision, shift = (
+            np.zeros((n_machines, n_common, n_common)),
+            np.zeros((n_machines, n_common)),
+        )
+        for number in range(len(self.cells)):
+            for machine, message in enumerate(self._messages(number)):
+                precision[machine] += message.precision
+                shift[machine] += message.shift
+        return Message(precision, shift)
+
     def _messages(self, number: int) -> list[Message]:
         rows = self.cells[number]
         if not len(rows):
@@ -461,6 +483,16 @@ class CellSweeps:
         self._each(one, range(len(self.cells)))
 
 
-def _no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
+def messages_of(
+    problem: CellProblem, order: Array, begin: Array, landmarks: Landmarks, how: Sweeping,
+    sites: tuple[Array, Array],
+) -> Message:  # fmt: skip
+    """Return what cells say of w with these sites, of all machines."""
+    work = problem.sweeps(problem, order, begin, how, sites)
+    work.use(landmarks)
+    return work.all_messages()
+
+
+def no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
     """Precision and shift of w in the prior."""
     return np.tile(np.eye(n_common), (n_machines, 1, 1)), np.zeros((n_machines, n_common))

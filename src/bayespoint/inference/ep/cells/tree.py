@@ -55,8 +55,27 @@ class Tree:
         root = 0 if len(self.cuts) else -1
         return route(X, root, self.normals, self.cuts, self.children)
 
+    def with_cell_divided(self, cell: int, part: "Tree") -> "Tree":
+        """Return the tree with a cell divided by another tree: its first cell has the number."""
+        if part.n_cells == 1:
+            return self
+        number = np.append(cell, self.n_cells + np.arange(part.n_cells - 1))
+        at = len(self.cuts)
+        below = np.where(part.children < 0, -1 - number[-1 - np.minimum(part.children, -1)],
+                         part.children + at)  # fmt: skip
+        children = np.where(self.children == -1 - cell, at, self.children)
+        return Tree(
+            np.concatenate([self.normals, part.normals]), np.concatenate([self.cuts, part.cuts]),
+            np.concatenate([children, below]), self.n_cells + part.n_cells - 1,
+        )  # fmt: skip
 
-NO_TREE = Tree(np.empty((0, 0)), np.empty(0), np.empty((0, 2), dtype=np.int64), 1)
+
+def empty_tree(n_features: int) -> Tree:
+    """Return one cell."""
+    return Tree(np.empty((0, n_features)), np.empty(0), np.empty((0, 2), dtype=np.int64), 1)
+
+
+NO_TREE = empty_tree(0)
 
 
 def route(X: Matrix, root: int, normals: Array, cuts: Array, children: Array) -> Array:

@@ -1,0 +1,364 @@
+"""Models of EP by cells that go on learning: see `streams` for what they remember of their rows."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.cell_predictor import CellsPredictor
+from bayespoint.estimators.cells import CELL_SIZE, LINEAR_CELL_SIZE, TREES
+from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.settings import Settings, settings_to_begin
+from bayespoint.estimators.streams import ANEW, ROWS_SHARE, Batch, Stream, begun, kept_rows
+from bayespoint.estimators.trials import problem_of
+from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.ep.cells.cell import Message
+from bayespoint.inference.ep.cells.growing import (
+    GrowingTree,
+    fit_of,
+    forgotten,
+    grown,
+    nothing_lost,
+    trees_of,
+    united,
+)
+from bayespoint.inference.ep.cells.landmarks import Landmarks, landmarks_of, own_features
+from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_problem
+from bayespoint.inference.ep.cells.prediction import CellModel
+from bayespoint.inference.ep.cells.sweeps import CellProblem
+from bayespoint.inference.problem import Problem, machines_of
+from bayespoint.space.inputs import Inputs
+from bayespoint.space.kernels import Kernel
+from bayespoint.space.merging import contested
+
+
+def cells_for(parameters: Parameters, cells: CellSettings | None, n_features: int) -> CellSettings:
+    """Cells of a stream, where the fit that it began with had one."""
+    if cells is not None:
+        return cells
+    own = own_features(parameters.kernel, n_features)
+    auto = [isinstance(v, str) for v in (parameters.cell_size, parameters.n_landmarks)]
+    size = CELL_SIZE if auto[0] else int(parameters.cell_size)
+    if auto[0] and own is not None:
+        size = min(size, max(LINEAR_CELL_SIZE, own))
+    n_landmarks = own or 0 if auto[1] else int(parameters.n_landmarks)
+    n_trees = (1 if own else TREES) if isinstance(parameters.n_trees, str) else parameters.n_trees
+    return CellSettings(size, n_landmarks, int(n_trees))
+
+
+def most_rows(parameters: Parameters, X: Matrix, n_trees: int, n_machines: int) -> int:
+    """Rows that may be held: see ``ROWS_SHARE``."""
+    n_rows = max(X.shape[0], 1)
+    own = X.data.nbytes * 1.5 / n_rows if sp.issparse(X) else X.shape[1] * X.dtype.itemsize
+    # A model has a place, sites as single and a coefficient and precision as double numbers, of
+    # each tree; labels, weights and numbers.
+    each = own + n_trees * (9 + 24 * n_machines) + 24
+    return int(ROWS_SHARE * parameters.cache_bytes / (2 * each))
+
+
+def machines_from(old: Array, new: Array) -> list[tuple[int | None, float]]:
+    """For each machine of the new classes: the machine of the old ones that it was, and its sign.
+
+    Two classes have one machine, of the second.
+    """
+    place = {label: k for k, label in enumerate(old.tolist())}
+    numbers = [place.get(label) for label in new.tolist()]
+    if len(new) == 2:
+        numbers = numbers[1:]
+    if len(old) > 2:
+        return [(number, 1.0) for number in numbers]
+    return [(None if k is None else 0, -1.0 if k == 0 else 1.0) for k in numbers]
+
+
+def joined(parts: list[Matrix]) -> Matrix:
+    """Rows one after the other."""
+    if any(sp.issparse(part) for part in parts):
+        return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Known:
+    """A model that can go on.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    settings : Settings
+        With cells.
+    kernel : Kernel
+        Its layout is fitted.
+    X : ndarray or csr_matrix of shape (m, n_features)
+        Rows that are held.
+    trees : list of GrowingTree
+        Over these rows.
+    landmarks : Landmarks or None
+    stream : Stream
+    """
+
+    classes: Array
+    settings: Settings
+    kernel: Kernel
+    X: Matrix
+    trees: list[GrowingTree]
+    landmarks: Landmarks | None
+    stream: Stream
+
+    @property
+    def n_machines(self) -> int:
+        """Binary problems."""
+        return len(machines_of(len(self.classes)))
+
+    @property
+    def cells(self) -> CellSettings:
+        """How rows are divided."""
+        assert self.settings.cells is not None
+        return self.settings.cells
+
+    def all_rows(self) -> tuple[Matrix, Array, Array, Array]:
+        """Rows that are held or wait, their labels, weights and numbers."""
+        stream, batches = self.stream, self.stream.pending
+        X = joined([self.X, *(batch.X for batch in batches)])
+        label = np.concatenate([stream.label, *(batch.label for batch in batches)])
+        weight = np.concatenate([stream.weight, *(batch.weight for batch in batches)])
+        first_new = stream.seen - stream.n_pending
+        number = np.append(stream.number, first_new + np.arange(stream.n_pending))
+        return X, label, weight, number
+
+    def of_classes(self, classes: Array, noise: Array) -> "Known":
+        """Return the same with more classes, which start at the prior.
+
+        ``noise``: rates of wrong labels of the new classes.
+        """
+        if np.array_equal(classes, self.classes):
+            return self
+        source = machines_from(self.classes, classes)
+        trees = [tree.of_machines(source) for tree in self.trees]
+        place = np.searchsorted(classes, self.classes)
+        stream, none = self.stream, np.empty(0)
+        stream = replace(
+            stream, label=place[stream.label], waiting=np.array([t.waiting for t in trees]),
+            pending=tuple(b._replace(label=place[b.label]) for b in stream.pending),
+            z=np.empty((len(source), 0), dtype=np.float32), z_label=none.astype(np.int64),
+            z_weight=none,
+        ).with_lost([tree.lost for tree in trees])  # fmt: skip
+        settings = replace(self.settings, class_noise=noise)
+        return replace(self, classes=classes, settings=settings, trees=trees, stream=stream)
+
+
+def known_of(
+    classes: Array, settings: Settings, predictor: Any, draws: Draws, stream: Stream, X: Matrix,
+    parameters: Parameters,
+) -> Known:  # fmt: skip
+    """Return the model of a fit: by cells, or one cell whose sites are to be found again."""
+    kernel = predictor.support.kernel
+    if isinstance(predictor, CellsPredictor):
+        model = predictor.model
+        landmarks = None
+        if model.landmarks is not None and model.projection is not None:
+            landmarks = Landmarks(model.landmarks, model.projection)
+        lost = stream.lost(len(model.roots))
+        if landmarks is not None and lost[0] is None:
+            n_common = landmarks.projection.shape[1]
+            lost = [nothing_lost(len(model.tau), n_common)] * len(model.roots)
+        trees = trees_of(model, draws.resume.sites, lost, stream.waiting)
+        return Known(classes, settings, kernel, X, trees, landmarks, stream)
+    cells = cells_for(parameters, settings.cells, X.shape[1])
+    landmarks = landmarks_of(kernel, X, min(cells.n_landmarks, X.shape[0] + X.shape[1]))
+    tree = GrowingTree.empty(X.shape[1], len(machines_of(len(classes))), landmarks)
+    tree = tree.over(np.zeros(0, dtype=np.int64), X.shape[0])
+    settings = replace(settings, cells=cells, log_evidence=None)
+    stream = replace(stream, waiting=tree.waiting[None])
+    return Known(classes, settings, kernel, X, [tree], landmarks, stream)
+
+
+def begun_with_one_class(
+    parameters: Parameters, inputs: Inputs, y: Array, weight: Array, classes: Array
+) -> Known:
+    """Return a model without rows, and the rows of one class waiting, of which nothing is chosen.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    inputs : Inputs
+        Rows.
+    y : ndarray of shape (n_rows,)
+    weight : ndarray of shape (n_rows,)
+    classes : ndarray of shape (n_classes,)
+        All that may turn up.
+    """
+    data = training_data(
+        inputs, np.searchsorted(classes, y), weight, class_weight=parameters.class_weight,
+        precomputed=False, classes=classes,
+    )  # fmt: skip
+    cells = cells_for(parameters, None, inputs.shape[1])
+    settings = replace(settings_to_begin(parameters, data), cells=cells)
+    kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
+    X, none = data.inputs.matrix(), np.zeros(0)
+    landmarks = landmarks_of(kernel, X, cells.n_landmarks)
+    tree = GrowingTree.empty(X.shape[1], data.n_machines, landmarks)
+    stream = begun(
+        none.astype(np.int64), none, 1, np.empty((data.n_machines, 0)), 0, data.distinct.fingerprint
+    )
+    batch = Batch(X, data.distinct.label, data.distinct.weight)
+    stream = replace(stream, pending=(batch,), seen=int(np.sum(weight > 0)), settled=1)
+    return Known(classes, settings, kernel, X[:0], [tree], landmarks, stream)
+
+
+class Learnt(NamedTuple):
+    """What absorbing rows gives."""
+
+    known: Known
+    cells: Cells
+    problem: Problem
+    data: TrainingData
+
+
+def absorbed(known: Known, parameters: Parameters, place: Any, plan: Plan, due: float) -> Learnt:
+    """Let rows that wait join the model, and sweep cells that have grown by ``due``."""
+    known, anew = _without_old(known, parameters, place, plan)
+    stream = known.stream
+    X, label, weight, number = known.all_rows()
+    data = _data(known, X, label, weight, parameters, place)
+    problem, cell_problem_ = _problem(known, data, plan)
+    member, m = data.distinct.member, len(data.distinct.row)
+    trees = [tree.over(member[: len(stream.label)], m) for tree in known.trees]
+    if np.any(again := np.isin(np.arange(m), member[len(stream.label) :])):  # equal rows, too
+        trees = [replace(tree, waiting=tree.waiting | again) for tree in trees]
+    if anew:
+        trees = [replace(tree, waiting=np.ones(m, dtype=bool)) for tree in trees]
+    last = np.zeros(m, dtype=np.int64)
+    np.maximum.at(last, member[member >= 0], number[member >= 0])
+    cells, trees = grown(
+        cell_problem_, known.cells, trees, known.landmarks, plan, parameters.cache_bytes,
+        0.0 if anew else due,
+    )  # fmt: skip
+    stream = replace(
+        stream, label=data.distinct.label, weight=data.distinct.weight, number=last,
+        waiting=np.array([tree.waiting for tree in trees]), pending=(),
+        anew=stream.seen if anew else stream.anew,
+    ).with_lost([tree.lost for tree in trees])  # fmt: skip
+    known = replace(known, X=data.inputs.matrix(), trees=trees, stream=stream)
+    return Learnt(known, cells, problem, data)
+
+
+def _data(
+    known: Known, X: Matrix, label: Array, weight: Array, parameters: Parameters, place: Any
+) -> TrainingData:
+    inputs, label = place.training_inputs(BaseEstimator(), X, label, precomputed=False)
+    return training_data(
+        inputs, label, weight, class_weight=parameters.class_weight, precomputed=False,
+        classes=known.classes,
+    )  # fmt: skip
+
+
+def _problem(known: Known, data: TrainingData, plan: Plan) -> tuple[Problem, CellProblem]:
+    problem = problem_of(
+        known.kernel, data.inputs, data.distinct, known.settings, known.classes.tolist(),
+        cache_bytes=0, threads=plan.threads,
+    )  # fmt: skip
+    problem.rows.release()
+    alone = ~contested(data.distinct)
+    return problem, cell_problem(problem, known.kernel, data.inputs, alone, data.own_copies)
+
+
+def _without_old(
+    known: Known, parameters: Parameters, place: Any, plan: Plan
+) -> tuple[Known, bool]:
+    """Drop rows that count no more, or that there is no memory for.
+
+    And whether all cells are to be swept: rows were dropped, or all count less than they did.
+    """
+    stream, half_life = known.stream, parameters.half_life
+    most = most_rows(parameters, known.X, known.cells.n_trees, known.n_machines)
+    kept = kept_rows(stream, most, stream.n_pending)
+    anew = half_life is not None and stream.seen - stream.anew > ANEW * half_life
+    if np.all(kept):
+        return known, anew
+    trees = known.trees
+    if known.landmarks is not None:
+        data = _data(known, known.X, stream.label, stream.weight, parameters, place)
+        order = data.distinct.member
+        _, problem = _problem(known, data, plan)
+        kept_there = np.empty_like(kept)
+        kept_there[order] = kept
+        trees = [
+            replace(
+                tree,
+                lost=forgotten(
+                    problem, tree.over(order, len(kept)), kept_there, known.landmarks, known.cells,
+                    plan, parameters.cache_bytes,
+                ),
+            )
+            for tree in trees
+        ]  # fmt: skip
+    rows = np.flatnonzero(kept)
+    trees = [tree.take(rows) for tree in trees]
+    stream = replace(
+        stream, label=stream.label[rows], weight=stream.weight[rows], number=stream.number[rows],
+        waiting=stream.waiting[:, rows], dropped=stream.dropped + int(np.sum(~kept)),
+    )  # fmt: skip
+    return replace(known, X=known.X[rows], trees=trees, stream=stream), True
+
+
+def why_not_merged(left: Known, right: Known) -> str | None:
+    """Return why two models cannot be merged; None if they can."""
+    if not right.stream.fresh:
+        return "the other was not made by fresh(), so that rows might count twice"
+    if left.stream.origin != right.stream.origin:
+        return "the other was made by fresh() of another model, or before settings were chosen anew"
+    if not np.array_equal(left.classes, right.classes):
+        return (
+            f"their classes differ: {left.classes[:10].tolist()} and "
+            f"{right.classes[:10].tolist()}. Name all of them at first, with classes="
+        )
+    mine, others = left.settings, right.settings
+    same = all(
+        np.array_equal(getattr(mine, name), getattr(others, name))
+        for name in ("kernel_name", "gamma", "bias", "softness", "class_noise", "cells")
+    )
+    return None if same else "their settings differ"
+
+
+def emptied(known: Known) -> tuple[Known, CellModel]:
+    """Return the model without its rows, and what decides then: the prior."""
+    none = np.zeros(0, dtype=np.int64)
+    trees = []
+    for tree in known.trees:
+        lost = tree.lost and nothing_lost(*tree.lost.shift.shape)
+        mean = np.zeros_like(tree.common_mean)
+        factor = np.broadcast_to(np.eye(mean.shape[1]), (*mean.shape, mean.shape[1]))
+        some = replace(tree.take(none), lost=lost, common_mean=mean, common_factor=factor)
+        trees.append(some)
+    stream = begun(
+        none, np.zeros(0), len(trees), np.empty((known.n_machines, 0)), 0, known.stream.origin
+    )
+    fits = [fit_of(tree, none) for tree in trees]
+    model = CellModel.of(fits, np.zeros(0), known.landmarks)
+    stream = replace(stream, fresh=True)
+    return replace(known, X=known.X[:0], trees=trees, stream=stream), model
+
+
+def merged(left: Known, right: Known) -> Known:
+    """Return the first model, with the rows of the second waiting."""
+    mine, others = left.stream, right.stream
+    batch = Batch(right.X, others.label, others.weight)
+    lost = [united(*pair) for pair in zip(
+        mine.lost(len(left.trees)), _same_number(others.lost(len(right.trees)), len(left.trees)),
+        strict=True,
+    )]  # fmt: skip
+    stream = replace(
+        mine, pending=(batch,), seen=mine.seen + others.seen, dropped=mine.dropped + others.dropped,
+        history=np.concatenate([mine.history, others.history]),
+    ).predicted(others.z, others.z_label, others.z_weight)  # fmt: skip
+    trees = [replace(tree, lost=one) for tree, one in zip(left.trees, lost, strict=True)]
+    return replace(left, stream=stream.with_lost(lost), trees=trees)
+
+
+def _same_number(lost: list[Message | None], n_trees: int) -> list[Message | None]:
+    """Messages of as many trees: while a tree has one cell, it stands for all."""
+    return (lost * n_trees)[:n_trees]
