@@ -12,8 +12,9 @@ collect_ignore_glob = [
     "src/bayespoint/active/scikit_activeml.py",
     # Need PyTorch or Triton, and have none either.
     "src/bayespoint/gpu/*",
-    # Needs skl2onnx; tests/io runs its doctests.
+    # Need skl2onnx and river; tests/io runs their doctests.
     "src/bayespoint/io/onnx/*",
+    "src/bayespoint/io/river.py",
 ]
 
 

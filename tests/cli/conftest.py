@@ -28,6 +28,19 @@ def given(monkeypatch):
     monkeypatch.setattr(BayesPointClassifier, "fit", quick)
 
 
+@pytest.fixture
+def chunks_given(monkeypatch):
+    """The same for rows that are learned in chunks."""
+    partial_fit = BayesPointClassifier.partial_fit
+
+    @wraps(partial_fit)
+    def quick(self, *arguments, **others):
+        self.set_params(gamma=0.5, softness=0.1, bias=1.0)
+        return partial_fit(self, *arguments, **others)
+
+    monkeypatch.setattr(BayesPointClassifier, "partial_fit", quick)
+
+
 @pytest.fixture(scope="session")
 def iris(tmp_path_factory):
     """Iris with a column of text, models that commands trained on it, and what they said."""
@@ -84,6 +97,27 @@ def labelled(tmp_path_factory):
         model = folder / f"{name}.bpm"
         well("train", data, "--target", "kind", *FAST, "--model", model)
         save_rejecting(model, data, folder / f"{name}_some.bpm")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def days(tmp_path_factory):
+    """Folder with rows of two days and a model of the first, by EP with settings that are given."""
+    folder = tmp_path_factory.mktemp("days")
+    rng = np.random.default_rng(0)
+    for day, n in ("first", 60), ("second", 24):
+        X = rng.normal(size=(n, 2)).round(3)
+        rows = [
+            [*x, "red" if x[1] > 0 else "blue", "high" if x[0] + x[1] > 0.1 else "low"]
+            for x in X.tolist()
+        ]
+        write(folder / f"{day}.csv", ["size", "weight", "colour", "kind"], rows)
+    train = ["train", folder / "first.csv", "--target", "kind", "--model", folder / "first.bpm"]
+    with pytest.MonkeyPatch.context() as patch:
+        fit = BayesPointClassifier.fit
+        quick = {"gamma": 0.5, "softness": 0.1, "bias": 1.0}
+        patch.setattr(BayesPointClassifier, "fit", lambda s, *a: fit(s.set_params(**quick), *a))
+        well(*train, "--inference", "ep", "--n-jobs", 1, "--no-importances")
     return folder
 
 

@@ -15,6 +15,7 @@ from bayespoint.displays import (
     LabelErrorDisplay,
     OnionDisplay,
     PosteriorDisplay,
+    PredictiveDisplay,
     RiskCoverageDisplay,
 )
 from bayespoint.papers import DiversityDisplay, LogPosteriorDisplay
@@ -36,6 +37,7 @@ EVIDENCE = {"gammas": [1, 99], "softnesses": [1, 99], "log_evidence": [[-9.0, -2
 IMPORTANCES = {"names": ["size", "colour"], "importances": [0.5, -0.1], "errors": [0.1, 0.02]}
 LABEL_ERRORS = {"rows": [0, 1], "probability": [0.5, 0.2], "given": [1, 1], "likely": [1, 2]}
 LOG_POSTERIOR = {"longitude": [0, 1], "latitude": [0, 1, 2], "log_posterior": np.eye(3)[:, :2]}
+PREDICTIVE = {"rows": [9, 30, 20], "log_predictive": [np.nan, -0.7, -0.4]}
 DIVERSITY = {"rates": [0.1, 0.2], "angle": [50, 60], "angle_error": [1, 2], "errors": [2, 3]}
 
 # Each class, its arrays, and the labels of the axes that it draws on.
@@ -52,6 +54,10 @@ CASES = {
     "onion": (
         OnionDisplay, {"errors": np.arange(8).reshape(2, 2, 2), "classes": "ab"},
         [("Training errors allowed, class b", "Training errors allowed, class a")],
+    ),
+    "predictive": (
+        PredictiveDisplay, PREDICTIVE,
+        [("Rows seen", "Log-loss before learning\n(nats per row)")],
     ),
     "sphere": (PosteriorDisplay, {"posterior": posterior, "kind": "sphere"}, [("", "")]),
     "trace": (
@@ -143,6 +149,13 @@ BAD_ARRAYS = {
         ({"rows": []}, "rows must hold one value a bar"),
     ]),
     OnionDisplay: ({}, [({"errors": np.zeros((2, 2))}, "errors must have shape")]),
+    PredictiveDisplay: (PREDICTIVE, [
+        ({"rows": [9, 30]}, r"log_predictive must hold one value a call, shape \(2,\); got \(3,"),
+        ({"rows": [9, -1, 2]}, "rows must be finite and >= 0"),
+        ({"log_predictive": [np.nan, 0.1, -1]}, "log_predictive must be finite and <= 0, or NaN"),
+        ({"log_predictive": [np.nan, -np.inf, -1]}, "log_predictive must be finite"),
+        ({"rows": [], "log_predictive": []}, "rows must hold one value a call"),
+    ]),
     LogPosteriorDisplay: (LOG_POSTERIOR, [
         ({"log_posterior": np.zeros((2, 3))}, r"must have shape \(3, 2\), latitudes by"),
         ({"log_posterior": np.full((3, 2), -np.inf)}, "log_posterior must be finite somewhere"),

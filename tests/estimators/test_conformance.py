@@ -4,8 +4,11 @@ All validate and predict in the same way: what differs is the inference, the lay
 the search for settings, which takes most of the time and is marked slow.
 """
 
+import inspect
+
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from bayespoint import BayesPointClassifier, OnionClassifier
 
@@ -40,11 +43,28 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
+# Of EP only what asks for partial_fit, which the others have not; all of it on demand.
+EP = BayesPointClassifier(inference="ep", **FIXED)
+OF_PARTIAL_FIT = [
+    check
+    for _, check in estimator_checks_generator(EP)
+    if "partial_fit" in inspect.getsource(check.func)
+]
+
+
+@ignore_scales
+@pytest.mark.parametrize("check", OF_PARTIAL_FIT, ids=lambda check: check.func.__name__)
+def test_conventions_of_partial_fit(check):
+    assert hasattr(EP, "partial_fit")
+    check(clone(EP))
+
+
 @pytest.mark.slow
 @ignore_scales
 @parametrize_with_checks(
     [
         BayesPointClassifier(n_draws=5),
+        BayesPointClassifier(inference="ep", **FIXED),
         BayesPointClassifier(gamma="evidence", softness="evidence", bias="evidence", n_draws=4),
         BayesPointClassifier("linear", inference="perceptron", decision="vote", **FIXED),
         BayesPointClassifier(

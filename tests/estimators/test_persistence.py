@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -36,6 +37,8 @@ TRUSTED = [
     "bayespoint.estimators.rejection.RejectingClassifier",
     "bayespoint.estimators.settings.Settings",
     "bayespoint.estimators.shells.Shells",
+    "bayespoint.estimators.streams.Batch",
+    "bayespoint.estimators.streams.Stream",
     "bayespoint.inference.billiard.method.BallPaths",
     "bayespoint.inference.draws.Draws",
     "bayespoint.inference.ep.cells.method.CellSettings",
@@ -63,6 +66,25 @@ def pipeline(method="ep", rejecting=False):
     return make_pipeline(StandardScaler(), clf).fit(X, np.array(["a", "b", "c"])[y]), X
 
 
+def stream():
+    """A classifier with rows that wait, and more rows for it."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[np.argsort(np.arange(150) % 3)], y[np.argsort(np.arange(150) % 3)]
+    clf = BayesPointClassifier(inference="ep", cell_size=20, n_landmarks=5, **FIXED)
+    clf.partial_fit(X[:60], y[:60]).partial_fit(X[60:62], y[60:62])
+    assert clf.stream_.pending
+    return clf, X[62:90], y[62:90]
+
+
+def assert_goes_on(X, y, clf, *others):
+    """All learn the same, from rows that wait as well."""
+    for one in (clf, *others):
+        assert one.stream_.n_pending == 2
+        one.partial_fit(X, y)
+        assert np.array_equal(clf.predict_proba(X), one.predict_proba(X))
+        assert np.array_equal(clf.log_predictive_, one.log_predictive_, equal_nan=True)
+
+
 @pytest.mark.filterwarnings("ignore:the billiard")
 def test_skops():
     """One test: skops takes seconds to import."""
@@ -76,6 +98,9 @@ def test_skops():
         assert np.array_equal(clf.predict(X), again.predict(X)), method
         with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException):
             skops_io.loads(stored, trusted=[])
+    clf, X, y = stream()
+    again = skops_io.loads(skops_io.dumps(clf), trusted=TRUSTED)
+    assert_goes_on(X, y, clf, again)
 
 
 def test_trusted_types_are_all_that_models_hold():
@@ -97,6 +122,14 @@ def test_joblib(method):
     joblib.dump(clf, buffer)
     buffer.seek(0)
     assert np.array_equal(joblib.load(buffer).predict_proba(X), clf.predict_proba(X))
+
+
+def test_streams_go_on_after_joblib_and_pickle():
+    clf, X, y = stream()
+    buffer = io.BytesIO()
+    joblib.dump(clf, buffer)
+    buffer.seek(0)
+    assert_goes_on(X, y, clf, pickle.loads(pickle.dumps(clf)), joblib.load(buffer))
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("model-v1-*.bpm")), ids=lambda path: path.stem)

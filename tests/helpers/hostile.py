@@ -94,7 +94,8 @@ def array_of(members, number):
 def replaced_array(members, document, number, array):
     buffer = layout.npy_header(array.dtype.str, "C", array.shape) + array.tobytes()
     members[f"arrays/{number}.npy"] = buffer
-    document["arrays"][number] |= {"dtype": array.dtype.str, "shape": list(array.shape)}
+    record = {"dtype": array.dtype.str, "order": "C", "shape": list(array.shape)}
+    document["arrays"][number] |= record
 
 
 def changed_array(good, path, name, change):

@@ -300,8 +300,25 @@ def first(value):
     return change
 
 
+def second_leaf_as_first(children):
+    """Let two branches end in the same cell."""
+    leaves = np.flatnonzero(children.ravel() < 0)
+    children.ravel()[leaves[0]] = children.ravel()[leaves[1]]
+    return children
+
+
+def leaves_of_trees_exchanged(children):
+    leaves = np.flatnonzero(children.ravel() < 0)[[0, -1]]
+    children.ravel()[leaves] = children.ravel()[leaves[::-1]]
+    return children
+
+
 MODEL = "predictor_.model"
 WRONG_CELLS = [
+    (f"{MODEL}.children", second_leaf_as_first, "do not hang at one place each"),
+    (f"{MODEL}.children", leaves_of_trees_exchanged, "children lead to another tree"),
+    (f"{MODEL}.begin", lambda a: a + (a == 60), "not where the rows of a tree begin"),
+    (f"{MODEL}.order", lambda a: np.where(np.arange(120) == 0, a[1], a), "a row twice in a tree"),
     (f"{MODEL}.order", first(60), "order goes from"),
     (f"{MODEL}.order", lambda a: a[1:].copy(), "order|shape"),
     (f"{MODEL}.begin", first(1), "cells do not follow each other"),

@@ -12,7 +12,7 @@ import pytest
 import bayespoint
 
 PACKAGE = Path(bayespoint.__file__).parent
-NOT_LOADED = ("torch", "pandas", "matplotlib", "arviz", "typer", "rich", "numba", "skops")
+NOT_LOADED = ("torch", "pandas", "matplotlib", "arviz", "typer", "rich", "numba", "skops", "river")
 
 
 def run_python(code, source=PACKAGE.parent, **environment):

@@ -8,12 +8,16 @@ import typer
 
 from bayespoint import __version__
 from bayespoint.cli.options import (
+    ChunkRows,
     Columns,
+    Continue,
     DataFile,
     FileFormat,
     Json,
     ModelArgument,
     ModelOption,
+    NewModel,
+    OptionalTarget,
     Printing,
     Quiet,
     Settings,
@@ -63,9 +67,12 @@ def demo(
 @app.command()
 @grouped
 def train(
+    *,
     file: DataFile,
-    target: Target,
-    model: ModelOption,
+    target: OptionalTarget = None,
+    model: NewModel = None,
+    continued: Continue = None,
+    chunk_rows: ChunkRows = None,
     settings: Settings,
     columns: Columns,
     file_format: FileFormat,
@@ -81,13 +88,28 @@ def train(
 ) -> None:
     """Train a classifier on the rows of a file and write it to a model file.
 
-    Ctrl-C keeps the best found so far.
+    Ctrl-C keeps the best found so far. --continue adds rows to a model that there is already.
 
     Example: bayespoint train flowers.csv --target species --model flowers.bpm --coverage 0.9
+
+    Example: bayespoint train more.csv --continue flowers.bpm
     """
+    if continued is not None:
+        from bayespoint.cli.going_on import run_continue
+
+        run_continue(
+            file, continued, settings, columns, file_format, printing, target=target,
+            new_path=model, chunk_rows=chunk_rows, importances=importances,
+        )  # fmt: skip
+        return
+    if target is None or model is None:
+        missing = "--target" if target is None else "--model"
+        raise typer.BadParameter("needed, unless --continue is given", param_hint=missing)
     from bayespoint.cli.train import run_train
 
-    run_train(file, target, model, settings, columns, file_format, printing, importances)
+    run_train(
+        file, target, model, settings, columns, file_format, printing, importances, chunk_rows
+    )
 
 
 @app.command()

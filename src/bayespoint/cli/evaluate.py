@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import Decisions, blocks_of, decide, may_reject
-from bayespoint.cli.fitted import Classifier, base_of, class_names, facts_of
+from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
 from bayespoint.cli.importances import columns_by_importance
-from bayespoint.cli.inputs import features_of, load_model, load_table, split_target, text_columns
+from bayespoint.cli.inputs import (
+    features_of,
+    load_model,
+    load_table,
+    split_target,
+    target_of,
+    text_columns,
+)
 from bayespoint.cli.options import FileFormat, Printing
 from bayespoint.cli.output import (
     Output,
@@ -43,7 +49,7 @@ def run_evaluate(
         if report_path is not None:
             check_writable(report_path, "--report", data=file, model=model_path)
         model = load_model(model_path, n_jobs)
-        target = _target(target, model)
+        target = target_of(target, model)
         table = load_table(file, file_format, text=[target, *text_columns(model)])
         features, labels = split_target(table, target)
         rows = _decided(model, features, labels, target, output)
@@ -64,13 +70,6 @@ def run_evaluate(
             document["report"] = str(report_path)
             output.say(f"Report: {shown_path(report_path)}")
         output.document(document)
-
-
-def _target(target: str | None, model: Model) -> str:
-    target = model.about.get("target") if target is None else target
-    if not isinstance(target, str):
-        raise UsageError("--target is needed: the model does not say what its target was called.")
-    return target
 
 
 # ---------------------------------------------------------------------- deciding
@@ -110,12 +109,7 @@ def _decided(
 
 def _note_training_rows(classifier: Classifier, X: Array, output: Output) -> None:
     """Say how many of the rows are training rows: errors on them tell little."""
-    support = base_of(classifier).support_vectors_
-    if sp.issparse(support) or not support.shape[1]:
-        return
-    support = support.astype(np.float64) + 0.0  # -0 is 0
-    there = {row.tobytes() for row in support}
-    n_same = sum(row.tobytes() in there for row in X + 0.0)
+    n_same = count_known(classifier, X)
     if n_same:
         output.note(
             f"{n_same:,} of {counted(len(X), 'row')} are in the training data as well; errors on "

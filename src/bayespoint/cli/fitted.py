@@ -3,6 +3,7 @@
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint._support.types import Array
@@ -69,6 +70,15 @@ def most_violated(base: Base) -> Array | None:
     """Training points on the wrong side of each machine's worst perceptron; None of others."""
     violated = getattr(base.draws_.resume, "violated", None)
     return None if violated is None or not len(violated) else violated.max(axis=0)
+
+
+def count_known(classifier: Classifier, X: Array) -> int:
+    """How many rows are among the training rows that a classifier holds."""
+    support = base_of(classifier).support_vectors_
+    if sp.issparse(support) or not support.shape[1]:
+        return 0
+    there = {row.tobytes() for row in support.astype(np.float64) + 0.0}  # -0 is 0
+    return sum(row.tobytes() in there for row in X + 0.0)
 
 
 def _plain(widths: Any) -> float | list[float]:

@@ -3,7 +3,8 @@
 import difflib
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -58,16 +59,28 @@ def load_table(
     -------
     Table
     """
-    if str(path) != "-" and Path(path).is_dir():
-        raise UsageError(f"{shown_path(path)} is a folder; name a file of data.")
-    try:
+    with reading(path):
         table = read_table(
             path, format=file_format.format, text=text, header=not file_format.no_header
         )  # fmt: skip
+    return without(table, drop)
+
+
+@contextmanager
+def reading(path: PathName) -> Iterator[None]:
+    """Let errors of reading name the file."""
+    if str(path) != "-" and Path(path).is_dir():
+        raise UsageError(f"{shown_path(path)} is a folder; name a file of data.")
+    try:
+        yield
     except MissingPackageError as error:
         raise UsageError(f"{shown_name(path)}: {error}") from None
     except TableError as error:
         raise TableError(f"{shown_name(path)}: {error}") from None
+
+
+def without(table: Table, drop: Iterable[str]) -> Table:
+    """Table without what --drop names; a UsageError if a column is not there."""
     for name in drop:
         check_column(table, name, "--drop")
     return table.without(drop)
@@ -109,11 +122,15 @@ def read_examples(
     features : Table
     labels : ndarray of str
     """
-    drop, categorical = columns.drop or [], columns.categorical or []
-    if target in drop:
+    text, drop = [target, *(columns.categorical or [])], columns.drop or []
+    return examples_of(load_table(file, file_format, text=text, drop=drop), target, columns)
+
+
+def examples_of(table: Table, target: str, columns: Columns) -> tuple[Table, Array]:
+    """Features and labels of a table, without the columns that were dropped."""
+    if target in (columns.drop or []):
         raise UsageError(f"--drop names the target '{printable(target)}'.")
-    table = load_table(file, file_format, text=[target, *categorical], drop=drop)
-    for name in categorical:
+    for name in columns.categorical or []:
         check_column(table, name, "--categorical")
     return split_target(table, target)
 
@@ -192,16 +209,22 @@ def split_target(table: Table, target: str) -> tuple[Table, Array]:
 
 def check_classes(labels: Array, target: str) -> dict[str, int]:
     """Return the number of rows of each class; a TableError unless they can be learned."""
-    counts = dict(sorted(Counter(labels.tolist()).items()))
+    return check_counts(Counter(labels.tolist()), target)
+
+
+def check_counts(found: Mapping[str, int], target: str) -> dict[str, int]:
+    """Return the number of rows of each class in order; a TableError as for `check_classes`."""
+    counts = dict(sorted(found.items()))
+    n_rows = sum(counts.values())
     name = f"target '{printable(target)}'"
     if len(counts) < 2:
         raise TableError(
             f"{name} has but one value ({listed(counts)}): a classifier needs two or more."
         )
     numbers = all(parse_number(label) is not None for label in counts)
-    if numbers and len(counts) > max(MANY_NUMBERS, MANY_SHARE * len(labels)):
+    if numbers and len(counts) > max(MANY_NUMBERS, MANY_SHARE * n_rows):
         raise TableError(
-            f"{name} has {len(counts):,} different numbers in {len(labels):,} rows: a quantity, "
+            f"{name} has {len(counts):,} different numbers in {n_rows:,} rows: a quantity, "
             f"not classes. Make classes of it (such as low and high), or use regression."
         )
     if len(counts) > MAX_CLASSES:
@@ -212,7 +235,7 @@ def check_classes(labels: Array, target: str) -> dict[str, int]:
     return counts
 
 
-def load_model(path: PathName, n_jobs: int | None = None) -> Model:
+def load_model(path: PathName, n_jobs: int | None = None, option: str = "--model") -> Model:
     """Model of a file; errors name the file.
 
     Parameters
@@ -220,13 +243,15 @@ def load_model(path: PathName, n_jobs: int | None = None) -> Model:
     path : path
     n_jobs : int, optional
         Threads, instead of those of the training.
+    option : str, default="--model"
+        That names the file.
 
     Returns
     -------
     Model
     """
     if not Path(path).is_file():
-        raise UsageError(f"--model {shown_path(path)} is not a file.")
+        raise UsageError(f"{option} {shown_path(path)} is not a file.")
     try:
         model = load(path)
     except ModelFileError as error:
@@ -236,6 +261,14 @@ def load_model(path: PathName, n_jobs: int | None = None) -> Model:
     if n_jobs is not None:
         base_of(model.classifier).n_jobs = n_jobs
     return model
+
+
+def target_of(target: str | None, model: Model) -> str:
+    """Name of the target: as given, or that of the training."""
+    target = model.about.get("target") if target is None else target
+    if not isinstance(target, str):
+        raise UsageError("--target is needed: the model does not say what its target was called.")
+    return target
 
 
 def text_columns(model: Model) -> list[str]:

@@ -1,7 +1,7 @@
 """Options of the commands, each written once; those that belong together are one dataclass."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -32,6 +32,36 @@ ModelOption = Annotated[Path, typer.Option("--model", help="Model file.", show_d
 Target = Annotated[
     str, typer.Option("--target", help="Column that holds the classes.", show_default=False)
 ]
+OptionalTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="Column that holds the classes; with --continue by default that of the model.",
+        show_default=False,
+    ),
+]
+NewModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--model", help="Model file to write; with --continue by default the old one.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Continue = Annotated[
+    Path | None,
+    typer.Option(
+        "--continue", metavar="MODEL", help="Go on with the model of this file.",
+        show_default=False,
+    ),
+]  # fmt: skip
+ChunkRows = Annotated[
+    int | None,
+    typer.Option(
+        "--chunk-rows", min=10,
+        help="Read CSV by so many rows at a time, for files larger than memory.",
+        show_default=False,
+    ),
+]  # fmt: skip
 _JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
 Jobs = Annotated[int, _JOBS]
 StoredJobs = Annotated[int | None, _JOBS]
@@ -139,6 +169,16 @@ class Printing:
 
     quiet: Quiet = False
     json: Json = False
+
+
+def given_options(group: Settings | Columns, but: Iterable[str] = ()) -> list[str]:
+    """Options of a group that have other values than by default, as they are written."""
+    usual = type(group)()
+    return [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(group)
+        if field.name not in but and getattr(group, field.name) != getattr(usual, field.name)
+    ]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

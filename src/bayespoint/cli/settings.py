@@ -109,6 +109,20 @@ def check_folds(counts: Mapping[str, int], classifier: Classifier) -> None:
         )
 
 
+def check_chunked(settings: Settings) -> None:
+    """Raise a UsageError for settings with which no classifier goes on from chunk to chunk."""
+    if settings.rejects:
+        raise UsageError(
+            "--chunk-rows does not go with --coverage and --max-risk: their threshold is found "
+            "with all rows at once."
+        )
+    if settings.inference not in ("auto", "ep"):
+        raise UsageError(
+            f"--chunk-rows learns one chunk after the other, which --inference "
+            f"{settings.inference} cannot: use --inference ep."
+        )
+
+
 def _label_noise(text: str) -> float | str:
     if text == "evidence":
         return text

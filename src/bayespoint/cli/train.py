@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -18,7 +18,15 @@ from bayespoint.cli.importances import (
     compute_importances,
     say_importances,
 )
-from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
+from bayespoint.cli.inputs import (
+    check_classes,
+    check_counts,
+    examples_of,
+    notes_on_examples,
+    read_examples,
+    without,
+)
+from bayespoint.cli.learning import check_file, chunks_of, learn, survey
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import (
     INTERRUPTED,
@@ -29,57 +37,157 @@ from bayespoint.cli.output import (
     shown_name,
     shown_path,
 )
-from bayespoint.cli.settings import check_folds, make_classifier, most_fits, set_groups
+from bayespoint.cli.settings import (
+    check_chunked,
+    check_folds,
+    make_classifier,
+    most_fits,
+    set_groups,
+)
 from bayespoint.estimators.importances import Ranked
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import TableEncoder
-from bayespoint.io.model_file import save
+from bayespoint.io.model_file import Model, save
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import and_more
 
 # Classes listed with their counts.
 SHOWN_CLASSES = 12
+# What helps where later rows do not suit what the first ones told.
+REMEDIES = "raise --chunk-rows, or use --categorical or --drop"
 
 
 def run_train(
     file: str, target: str, model_path: Path, settings: Settings, columns: Columns,
     file_format: FileFormat, printing: Printing, importances: bool | None = None,
+    chunk_rows: int | None = None,
 ) -> None:  # fmt: skip
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
         output = Output(quiet=printing.quiet, json=printing.json)
         check_writable(model_path, "--model", data=file)
         classifier = make_classifier(settings, verbose=1)
-        features, labels = read_examples(file, target, columns, file_format)
-        counts = check_classes(labels, target)
-        check_folds(counts, classifier)
-        encoder = TableEncoder(columns.max_categories).fit(
-            features, categorical=columns.categorical or ()
-        )
-        set_groups(classifier, encoder)
-        X, notes = encoder.encode(features)
-        _say_read(output, file, target, features, encoder, counts)
-        notes = [note for note in notes if not note.startswith("ignored")]
-        output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
-        start = time.perf_counter()
-        interrupted = fit(classifier, X, labels, output)
-        seconds = time.perf_counter() - start
+        if chunk_rows is None:
+            done = _train(output, classifier, file, target, columns, file_format)
+        else:
+            check_file(file)
+            check_chunked(settings)
+            done = _train_in_chunks(
+                output, classifier, file, target, columns, file_format, chunk_rows
+            )
         about = {
             "file": shown_name(file), "target": target,
-            "columns": [column.name for column in encoder.columns_],
-            "n_rows": len(labels), "n_features": X.shape[1], "classes": counts,
-            "options": settings.stored(), "seconds": round(seconds, 3),
-            "version": __version__, "interrupted": interrupted, "notes": output.notes,
+            "columns": [column.name for column in done.encoder.columns_],
+            "n_rows": sum(done.counts.values()), "n_features": len(done.encoder.feature_names_),
+            "classes": done.counts, "options": settings.stored(),
+            "seconds": round(done.seconds, 3), "version": __version__,
+            "interrupted": done.interrupted, "notes": output.notes,
         }  # fmt: skip
-        base_of(classifier).verbose = 0  # progress was for this run
-        save(model_path, classifier, encoder=encoder, about=about)
-        wanted = False if interrupted else importances
-        left_out = compute_importances(classifier, output, wanted, len(labels), seconds)
-        if matter := columns_by_importance(classifier, encoder):  # the model knows more
-            save(model_path, classifier, encoder=encoder, about=about)
+        if chunk_rows is not None:
+            about |= {"chunk_rows": chunk_rows, "log_losses": done.log_losses}
+        matter, left_out = save_model(
+            model_path, Model(classifier, done.encoder, about), output,
+            False if done.interrupted else importances, done.seconds,
+        )  # fmt: skip
         _say_trained(output, classifier, about, model_path, matter, left_out)
-        if interrupted:
+        if done.interrupted:
             raise typer.Exit(INTERRUPTED)
+
+
+class Done(NamedTuple):
+    """What training leaves beside the classifier."""
+
+    encoder: TableEncoder
+    counts: dict[str, int]  # rows of each class
+    seconds: float
+    interrupted: bool
+    log_losses: Sequence[float] = ()  # of chunks before they were learned
+
+
+def _train(
+    output: Output, classifier: Classifier, file: str, target: str, columns: Columns,
+    file_format: FileFormat,
+) -> Done:  # fmt: skip
+    """Train on all rows at once."""
+    features, labels = read_examples(file, target, columns, file_format)
+    counts = check_classes(labels, target)
+    check_folds(counts, classifier)
+    encoder = _fitted_encoder(classifier, features, columns)
+    X, notes = encoder.encode(features)
+    _say_read(output, file, target, features, encoder, counts)
+    notes = [note for note in notes if not note.startswith("ignored")]
+    output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
+    start = time.perf_counter()
+    interrupted = fit(classifier, X, labels, output)
+    return Done(encoder, counts, time.perf_counter() - start, interrupted)
+
+
+def _train_in_chunks(
+    output: Output, classifier: Classifier, file: str, target: str, columns: Columns,
+    file_format: FileFormat, chunk_rows: int,
+) -> Done:  # fmt: skip
+    """Train on the first rows, and go on with others; the first tell what columns hold."""
+    text, drop = [target, *(columns.categorical or [])], columns.drop or []
+    first = without(next(chunks_of(file, file_format, chunk_rows, text)), drop)
+    features, _ = examples_of(first, target, columns)
+    encoder = _fitted_encoder(classifier, features, columns)
+    model = Model(classifier, encoder, {})
+
+    def tables() -> Iterator[Table]:
+        return chunks_of(file, file_format, chunk_rows, [target, *encoder.text_columns])
+
+    seen_in = f"the first {counted(features.n_rows, 'row')}"
+    with output.progress("reading"):
+        surveyed = survey(tables, target, model, hint=f" It began with {seen_in}: {REMEDIES}.")
+    counts = check_counts(surveyed.counts, target)
+    _say_read(output, file, target, features, encoder, counts, surveyed.n_chunks)
+    notes = surveyed.remarks.texts(seen_in) if surveyed.remarks is not None else []
+    notes = [note for note in notes if not note.startswith("ignored")]
+    output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
+    learned = learn(tables, target, model, surveyed, output, base_of(classifier).max_time)
+    counts = dict(sorted(learned.counts.items()))
+    return Done(encoder, counts, learned.seconds, learned.interrupted, learned.log_losses)
+
+
+def _fitted_encoder(classifier: Classifier, features: Table, columns: Columns) -> TableEncoder:
+    encoder = TableEncoder(columns.max_categories)
+    encoder.fit(features, categorical=columns.categorical or ())
+    set_groups(classifier, encoder)
+    return encoder
+
+
+def save_model(
+    path: Path, model: Model, output: Output, importances: bool | None, seconds: float
+) -> tuple[list[Ranked], str]:
+    """Save a model, and once more if it then knows which columns matter.
+
+    Parameters
+    ----------
+    path : Path
+    model : Model
+    output : Output
+    importances : bool or None
+        Whether they are wanted; None: if they take little.
+    seconds : float
+        Time of training.
+
+    Returns
+    -------
+    matter : list of Ranked
+        Columns by importance.
+    left_out : str
+        What to say if they were left out without being asked to.
+    """
+    classifier, encoder, about = model
+    base = base_of(classifier)
+    base.verbose = 0  # progress was for this run
+    save(path, classifier, encoder=encoder, about=about)
+    n_rows = base.trained_.n_samples
+    left_out = compute_importances(classifier, output, importances, n_rows, seconds)
+    matter = columns_by_importance(classifier, encoder)
+    if matter:  # the model knows more
+        save(path, classifier, encoder=encoder, about=about)
+    return matter, left_out
 
 
 def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool:
@@ -128,19 +236,22 @@ def _what_is_missing(classifier: BayesPointClassifier) -> str:
 
 def _say_read(
     output: Output, file: str, target: str, features: Table, encoder: TableEncoder,
-    counts: Mapping[str, int],
+    counts: Mapping[str, int], n_chunks: int = 1,
 ) -> None:  # fmt: skip
     n_text = sum(column.dtype == object for column in features.columns)
-    shown = [f"{printable(name)} ({count:,})" for name, count in counts.items()]
     output.say(
-        f"Read {shown_name(file)}: {counted(features.n_rows, 'row')}; "
+        f"Read {shown_name(file)}: {counted(sum(counts.values()), 'row')}"
+        f"{f' in {n_chunks:,} chunks' if n_chunks > 1 else ''}; "
         f"{counted(len(features.names) - n_text, 'column')} of numbers, {n_text:,} of text; "
         f"{counted(len(encoder.feature_names_), 'feature')}."
     )
-    output.say(
-        f"Target '{printable(target)}': {len(counts)} classes, "
-        f"{', '.join(shown[:SHOWN_CLASSES])}{and_more(len(shown) - SHOWN_CLASSES)}."
-    )
+    output.say(f"Target '{printable(target)}': {len(counts)} classes, {listed_classes(counts)}.")
+
+
+def listed_classes(counts: Mapping[str, int]) -> str:
+    """Classes with their numbers of rows, for people."""
+    shown = [f"{printable(name)} ({count:,})" for name, count in counts.items()]
+    return f"{', '.join(shown[:SHOWN_CLASSES])}{and_more(len(shown) - SHOWN_CLASSES)}"
 
 
 # What people call a value of device_.
@@ -151,11 +262,12 @@ def _say_trained(
     output: Output, classifier: Classifier, about: Mapping[str, Any], model_path: Path,
     matter: Sequence[Ranked], left_out: str,
 ) -> None:  # fmt: skip
-    facts = facts_of(classifier)
+    facts, in_chunks = facts_of(classifier), "chunk_rows" in about
+    reason = "one chunk after the other" if in_chunks else facts["reason"]
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
         f"{METHODS[facts['inference']].title} "
-        f"({facts['reason']}): {facts['kernel']} kernel, {_width(facts)}, "
+        f"({reason}): {facts['kernel']} kernel, {_width(facts)}, "
         f"softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )
@@ -168,8 +280,11 @@ def _say_trained(
             f"{_short(facts['threshold'])})"
             + (f", risk at most {facts['risk_bound']:.4f}." if classifier.max_risk else ".")
         )
-    else:
+    elif not in_chunks:
         output.say("Rejects nothing; --coverage or --max-risk let it abstain.")
+    if in_chunks:
+        _say_log_losses(output, about["log_losses"])
+        say_dropped(output, base_of(classifier).stream_.dropped)
     say_importances(output, matter, left_out)
     size = os.path.getsize(model_path)
     shown = shown_path(model_path)
@@ -179,6 +294,20 @@ def _say_trained(
     figures = [column._asdict() for column in matter] or None
     document = {"model": str(model_path), "bytes": size, **about, "trained": facts}
     output.document(document | {"importances": figures})
+
+
+def _say_log_losses(output: Output, losses: Sequence[float]) -> None:
+    if losses:
+        ends = {2: losses[0], len(losses) + 1: losses[-1]}
+        shown = ", ".join(f"{loss:.4f} in chunk {number:,}" for number, loss in ends.items())
+        output.say(f"Log-loss of rows before they were learned: {shown}.")
+
+
+def say_dropped(output: Output, n_rows: int) -> None:
+    """Say how many rows of a stream are held no more, if there are any."""
+    if n_rows:
+        which = f"{counted(n_rows, 'row')}, the oldest,"
+        output.say(f"{which} {'are' if n_rows > 1 else 'is'} held no more, as memory is limited.")
 
 
 def _note_that_all_is_rejected(

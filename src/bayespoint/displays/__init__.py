@@ -6,6 +6,7 @@ from bayespoint.displays.importances import FeatureImportanceDisplay
 from bayespoint.displays.label_errors import LabelErrorDisplay
 from bayespoint.displays.onion import OnionDisplay
 from bayespoint.displays.posterior import PosteriorDisplay
+from bayespoint.displays.predictive import PredictiveDisplay
 from bayespoint.displays.risk_coverage import RiskCoverageDisplay
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "LabelErrorDisplay",
     "OnionDisplay",
     "PosteriorDisplay",
+    "PredictiveDisplay",
     "RiskCoverageDisplay",
 ]

@@ -1,5 +1,6 @@
 """BayesPointClassifier: validate, settle, problem, infer, predictor, link."""
 
+import os
 import threading
 from copy import copy
 from dataclasses import replace
@@ -49,6 +50,7 @@ from bayespoint.estimators.stream_models import (
     Known,
     absorbed,
     begun_with_one_class,
+    check_newest,
     emptied,
     known_of,
     merged,
@@ -64,6 +66,7 @@ from bayespoint.estimators.streams import (
     faded_stream,
     log_proba_of,
     may_settle_again,
+    of_present,
     rows_asked,
     wider_classes,
 )
@@ -93,6 +96,16 @@ FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
 
 # What learns rows that wait: one at a time, since predictions may ask for it from several threads.
 ABSORBING = threading.RLock()
+
+
+def _start_anew() -> None:
+    """Have nobody learn in a process that was forked: another thread may have held the lock."""
+    global ABSORBING
+    ABSORBING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _learns_on(clf: "BayesPointClassifier") -> bool:
@@ -474,10 +487,13 @@ class BayesPointClassifier(KernelClassifier):
         self.stream_ = None
         if settings.votes and isinstance(inferred, Gaussian | Cells):
             n_trees = len(inferred.model.roots) if isinstance(inferred, Cells) else 1
-            self.stream_ = begun(
+            stream = begun(
                 data.distinct.label, data.distinct.weight, n_trees,
                 scores_left_out(inferred, data)[0], trained.entropy, data.distinct.fingerprint,
             )  # fmt: skip
+            self.stream_ = replace(
+                stream, number=data.distinct.row, seen=data.n_samples, anew=data.n_samples
+            )
         if held_out is not None and not (budget.interrupted and len(held_out.again)):
             if len(held_out.again):
                 held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
@@ -507,7 +523,7 @@ class BayesPointClassifier(KernelClassifier):
             entropy = entropy_of(parameters.random_state)
             return None, Trained(data.n_samples, data.distinct.row, entropy, drawn_with)
         before = self.trained_.drawn_with
-        changed = [name for name in drawn_with if drawn_with[name] != before[name]]
+        changed = [name for name in drawn_with if drawn_with[name] != before.get(name)]
         if METHODS[settings.inference].closed_form:  # sites of other settings are a start, too
             changed = [name for name in changed if name in ("inference", SAME_DATA)]
         if changed:
@@ -620,6 +636,7 @@ class BayesPointClassifier(KernelClassifier):
         batch = Batch(X, np.searchsorted(wider, y), weight)
         stream = replace(stream, pending=(*stream.pending, batch), seen=stream.seen + len(y))
         known = replace(known, stream=stream)
+        check_newest(known, parameters, place)
         if may_settle_again(stream, parameters):
             return self._settle_again(parameters, place, known)
         if new_class or stream.n_pending > JOINING * len(stream.label):
@@ -638,14 +655,17 @@ class BayesPointClassifier(KernelClassifier):
         inputs, y = place.training_inputs(self, X, y, precomputed=False)
         weight = check_weights(sample_weight, inputs.shape[0])
         there = np.unique(y[weight > 0])
-        named = there if classes is None else wider_classes(np.unique(classes), there)
+        named = there if classes is None else wider_classes(there, classes)
         if len(there) < 2 and len(named) > 1:
             known = begun_with_one_class(parameters, inputs, y, weight, named)
             self.trained_ = Trained(0, np.zeros(0), entropy_of(parameters.random_state), {})
             known = replace(known, stream=known.stream.told(len(y), np.nan))
             return self._absorb(parameters, place, known, 0.0)
-        interrupted = self._fit(parameters, place, X, y, sample_weight)
+        present = of_present(parameters, named, there)
+        interrupted = self._fit(present, place, X, y, sample_weight)
         self.stream_ = self.stream_.told(len(y), np.nan)
+        if not is_tensor(X):
+            self._given = {"X": X, "y": y, "sample_weight": sample_weight}
         if len(named) > len(self.classes_):
             known = self._known(parameters)
             noise = class_noise(self._noise_of(parameters), named)
@@ -663,7 +683,9 @@ class BayesPointClassifier(KernelClassifier):
         label = np.where(there, label, -1)
         proba = self.predictor_.proba_of_scores(z)  # type: ignore[attr-defined]
         stream = stream.told(len(y), log_proba_of(proba, label, weight[some]))
-        return stream.predicted(z[:, there], label[there], weight[some][there])
+        # A link has nothing to learn from rows of a class that the model has not learnt yet.
+        learnt = np.isin(label, self.stream_.label[~np.all(self.stream_.waiting, axis=0)])
+        return stream.predicted(z[:, learnt], label[learnt], weight[some][learnt])
 
     def _known(self, parameters: Parameters) -> Known:
         """Return the model as it can go on; refuse where it cannot."""
@@ -671,8 +693,9 @@ class BayesPointClassifier(KernelClassifier):
         if stream is None:
             raise ValueError(
                 f"partial_fit goes on with EP and its votes; this fit used inference="
-                f"{self.inference_!r} and decision={self.decision_!r}. Set inference='ep' and "
-                f"decision='auto' and call fit, or partial_fit of a new classifier."
+                f"{self.inference_!r} and decision={self.decision_!r}, or is from an older file. "
+                f"Set inference='ep' and decision='auto' and call fit, or partial_fit of a new "
+                f"classifier."
             )
         X = self.predictor_.X if isinstance(self.predictor_, CellsPredictor) else (
             self.support_vectors_)  # fmt: skip
@@ -685,12 +708,13 @@ class BayesPointClassifier(KernelClassifier):
         """Fit all rows that are held anew."""
         stream, names = known.stream, getattr(self, "feature_names_in_", None)
         X, label, weight, number = known.all_rows()
-        interrupted = self._fit(parameters, place, X, known.classes[label], weight)
+        present = of_present(parameters, known.classes, known.classes[np.unique(label)])
+        interrupted = self._fit(present, place, X, known.classes[label], weight)
         if names is not None:
             self.feature_names_in_ = names
         self.stream_ = replace(
             self.stream_, number=number[self.trained_.row], seen=stream.seen, anew=stream.seen,
-            history=stream.history,
+            settled=len(label), history=stream.history,
         )  # fmt: skip
         self._remember(self.support_vectors_)
         if not interrupted and len(known.classes) > len(self.classes_):
@@ -737,9 +761,10 @@ class BayesPointClassifier(KernelClassifier):
         self : BayesPointClassifier
         """
         check_is_fitted(self)
+        if self._is_up_to_date():  # without waiting for what other models learn
+            return self
         with ABSORBING:
-            stream = getattr(self, "stream_", None)
-            if stream is None or stream.up_to_date:
+            if self._is_up_to_date():
                 return self
             parameters, place = self._streaming_parameters(), self._place()
             fitted = copy(self)
@@ -749,6 +774,10 @@ class BayesPointClassifier(KernelClassifier):
                 raise KeyboardInterrupt
             self.__dict__.update(fitted.__dict__)
         return self
+
+    def _is_up_to_date(self) -> bool:
+        stream = getattr(self, "stream_", None)
+        return stream is None or stream.up_to_date
 
     def prepared(self, X: Any) -> Asked:
         """Check X as for `predict`, and learn what waits; what ``predictor_`` takes.
@@ -797,7 +826,8 @@ class BayesPointClassifier(KernelClassifier):
         sites = np.empty((len(known.trees), 2, known.n_machines, 0), dtype=np.float32)
         other.draws_ = replace(other.draws_, resume=HeldCells(sites))
         other.stream_, other.support_, other.support_vectors_ = known.stream, none, known.X
-        other.trained_ = replace(other.trained_, n_samples=0, row=none)
+        trained = other.trained_
+        other.trained_ = Trained(0, none, trained.entropy, trained.drawn_with)
         other.__dict__.pop("_given", None)
         return other
 
@@ -881,7 +911,8 @@ class BayesPointClassifier(KernelClassifier):
             )
         settings, trained = self.settings_, self.trained_
         parameters = replace(self.checked_parameters(), kernel=self.kernel_)
-        data = data_again(copy(self), parameters, trained.drawn_with[SAME_DATA], **self._given)
+        fingerprint = trained.drawn_with[SAME_DATA]
+        data = data_again(copy(self), parameters, fingerprint, self.classes_, **self._given)
         group = parameters.groups(data.inputs.shape[1])
         found = importances_of(parameters, data, settings, trained.entropy, group)
         self.trained_ = replace(trained, importances=found)

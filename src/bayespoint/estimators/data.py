@@ -56,11 +56,7 @@ class TrainingData:
     def check_origin(self, length: Array) -> None:
         """Refuse rows at the origin of feature space, given their lengths there."""
         if np.any(length == 0):
-            raise ValueError(
-                f"rows {shown_places(length == 0, self.distinct.row)} of X lie at the origin of "
-                f"feature space (k(x, x) = 0), where no classifier can decide: set bias > 0 or "
-                f"leave them out."
-            )
+            raise origin_error(length == 0, self.distinct.row)
 
     def check_consistent(self, class_noise: Array) -> None:
         """Refuse equal rows with labels that are sure and differ."""
@@ -69,6 +65,14 @@ class TrainingData:
             raise EmptyVersionSpaceError(
                 conflicting, " (equal rows, unequal labels)", "leave them out"
             )
+
+
+def origin_error(at_origin: Array, row: Array) -> ValueError:
+    """Return what is said of rows at the origin; ``row``: their numbers."""
+    return ValueError(
+        f"rows {shown_places(at_origin, row)} of X lie at the origin of feature space "
+        f"(k(x, x) = 0), where no classifier can decide: set bias > 0 or leave them out."
+    )
 
 
 def training_data(

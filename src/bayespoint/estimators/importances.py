@@ -83,20 +83,25 @@ def ranked(found: Importances, names: Sequence[str], groups: Any = None) -> list
 
 
 def data_again(
-    estimator: Any, parameters: Parameters, fingerprint: str, X: Any, y: Any, sample_weight: Any
-) -> TrainingData:
+    estimator: Any, parameters: Parameters, fingerprint: str, classes: Array, X: Any, y: Any,
+    sample_weight: Any,
+) -> TrainingData:  # fmt: skip
     """Return the data of a fit, once more; refuse others, by their fingerprint."""
     if parameters.precomputed:
         raise AttributeError("feature_importances_ needs features: kernel='precomputed' has none.")
-    inputs, y = Host().training_inputs(estimator, X, y, precomputed=False)
-    data = training_data(
-        inputs, y, sample_weight, class_weight=parameters.class_weight, precomputed=False
+    changed = AttributeError(
+        "feature_importances_ is computed from the data given to fit, which have changed since "
+        "then: fit again."
     )
+    inputs, y = Host().training_inputs(estimator, X, y, precomputed=False)
+    if not np.all(np.isin(y, classes)):
+        raise changed
+    data = training_data(
+        inputs, np.searchsorted(classes, y), sample_weight, class_weight=parameters.class_weight,
+        precomputed=False, classes=classes,
+    )  # fmt: skip
     if data.distinct.fingerprint != fingerprint:
-        raise AttributeError(
-            "feature_importances_ is computed from the data given to fit, which have changed since "
-            "then: fit again."
-        )
+        raise changed
     return data
 
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.cells import CELL_SIZE, LINEAR_CELL_SIZE, TREES
-from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.data import TrainingData, origin_error, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.settings import Settings, settings_to_begin
 from bayespoint.estimators.streams import ANEW, ROWS_SHARE, Batch, Stream, begun, kept_rows
@@ -33,7 +33,8 @@ from bayespoint.inference.ep.cells.sweeps import CellProblem
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.merging import contested
+from bayespoint.space.merging import contested, contradictions
+from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
 def cells_for(parameters: Parameters, cells: CellSettings | None, n_features: int) -> CellSettings:
@@ -75,10 +76,10 @@ def machines_from(old: Array, new: Array) -> list[tuple[int | None, float]]:
 
 
 def joined(parts: list[Matrix]) -> Matrix:
-    """Rows one after the other."""
-    if any(sp.issparse(part) for part in parts):
+    """Rows one after the other, in the form of the first ones."""
+    if sp.issparse(parts[0]):
         return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
-    return np.concatenate(parts)
+    return np.concatenate([part.toarray() if sp.issparse(part) else part for part in parts])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,6 +257,24 @@ def _data(
     )  # fmt: skip
 
 
+def check_newest(known: Known, parameters: Parameters, place: Any) -> None:
+    """Refuse the newest rows that wait where they could never be learnt."""
+    batch = known.stream.pending[-1]
+    at_origin = known.kernel.prepare(batch.X).length == 0
+    if np.any(at_origin):
+        raise origin_error(at_origin, np.arange(len(at_origin)))
+    if known.settings.softness == 0:
+        X, label, weight, _ = known.all_rows()
+        distinct = _data(known, X, label, weight, parameters, place).distinct
+        found = contradictions(distinct, known.settings.class_noise[distinct.label] == 0)
+        newest = found - (len(label) - len(batch.label))
+        if np.any(newest >= 0):
+            raise EmptyVersionSpaceError(
+                newest[newest >= 0], " (earlier rows are equal, with other labels)",
+                "leave them out",
+            )  # fmt: skip
+
+
 def _problem(known: Known, data: TrainingData, plan: Plan) -> tuple[Problem, CellProblem]:
     problem = problem_of(
         known.kernel, data.inputs, data.distinct, known.settings, known.classes.tolist(),
@@ -275,7 +294,7 @@ def _without_old(
     """
     stream, half_life = known.stream, parameters.half_life
     most = most_rows(parameters, known.X, known.cells.n_trees, known.n_machines)
-    kept = kept_rows(stream, most, stream.n_pending)
+    kept = kept_rows(stream, most, stream.n_pending, half_life)
     anew = half_life is not None and stream.seen - stream.anew > ANEW * half_life
     if np.all(kept):
         return known, anew
@@ -307,6 +326,8 @@ def _without_old(
 
 def why_not_merged(left: Known, right: Known) -> str | None:
     """Return why two models cannot be merged; None if they can."""
+    if left.stream is right.stream:
+        return "they are one and the same"
     if not right.stream.fresh:
         return "the other was not made by fresh(), so that rows might count twice"
     if left.stream.origin != right.stream.origin:

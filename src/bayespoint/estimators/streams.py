@@ -4,18 +4,25 @@ Held rows, their labels and weights, sites and trees are those of EP by cells; r
 wait in `Stream.pending` until there are enough of them, or until somebody asks for a prediction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import link_points
 from bayespoint.estimators.cell_predictor import CellsPredictor
-from bayespoint.estimators.parameters import Parameters, by_evidence, by_held_out, check_weights
+from bayespoint.estimators.parameters import (
+    Parameters,
+    by_evidence,
+    by_held_out,
+    check_weights,
+    class_noise,
+    log_class_weights,
+)
 from bayespoint.inference.ep.cells.cell import Message
 from bayespoint.inference.ep.cells.growing import (
     faded,
@@ -37,10 +44,12 @@ ASKED_CELLS = 64
 # Settings are looked at again when there are so many times the rows.
 AGAIN = 2.0
 
-# Rows that count less than this are dropped; with a half-life all cells are swept anew after this
-# share of it.
-LEAST_WEIGHT = 2.0**-8
+# Rows are dropped after so many half-lives; all cells are swept anew after this share of one.
+LIVES = 8
 ANEW = 0.5
+
+# However old a row is that is still held, it counts so much: with no weight it would not be a row.
+LEAST_WEIGHT = 1e-30
 
 # Share of cache_size for rows that are held, counted twice since a call works on a copy; and of
 # these how many are left where some must go, so that it does not happen at every call.
@@ -195,14 +204,19 @@ def faded_stream(stream: Stream, n_new: int, half_life: float | None) -> Stream:
     share = 0.5 ** (n_new / half_life)
     lost = [faded(one, share) for one in stream.lost(len(stream.waiting))]
     return replace(
-        stream, weight=share * stream.weight, z_weight=share * stream.z_weight,
-        pending=tuple(b._replace(weight=share * b.weight) for b in stream.pending),
+        stream, weight=np.maximum(share * stream.weight, LEAST_WEIGHT),
+        z_weight=np.maximum(share * stream.z_weight, LEAST_WEIGHT),
+        pending=tuple(
+            b._replace(weight=np.maximum(share * b.weight, LEAST_WEIGHT)) for b in stream.pending
+        ),
     ).with_lost(lost)  # fmt: skip
 
 
-def kept_rows(stream: Stream, most: int, n_new: int) -> Array:
+def kept_rows(stream: Stream, most: int, n_new: int, half_life: float | None) -> Array:
     """Which rows are held on: those that still count, and the newest as memory allows."""
-    kept = stream.weight >= LEAST_WEIGHT
+    kept = np.ones(len(stream.label), dtype=bool)
+    if half_life is not None:
+        kept = stream.seen - stream.number <= LIVES * half_life
     if np.sum(kept) + n_new > most:
         room = max(int(KEPT_SHARE * most) - n_new, 0)
         newest = np.argsort(-stream.number, kind="stable")[:room]
@@ -217,6 +231,7 @@ def checked_batch(
     X = Host(None).new_points(estimator, X, precomputed=False)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
+    assert_all_finite(y, input_name="y")
     if y.dtype.kind not in "biu":
         check_classification_targets(y)
     weight = check_weights(sample_weight, X.shape[0])
@@ -239,6 +254,17 @@ def wider_classes(old: Array, *others: Any) -> Array:
             )
         found = np.union1d(found, labels)
     return found
+
+
+def of_present(parameters: Parameters, classes: Array, there: Array) -> Parameters:
+    """Return the parameters of a fit to rows of some classes only, which are ``there``."""
+    weights, noise = parameters.class_weight, parameters.label_noise
+    log_class_weights(weights, classes, np.ones(len(classes)))  # refuses what is of no class
+    if isinstance(weights, Mapping):
+        weights = {label: weights[label] for label in there.tolist() if label in weights}
+    if isinstance(noise, Mapping) or np.ndim(noise):
+        noise = class_noise(noise, classes)[np.isin(classes, there)]
+    return replace(parameters, class_weight=weights, label_noise=noise)
 
 
 def rows_asked(predictor: Any, X: Matrix, seed: int) -> Array:
@@ -264,7 +290,7 @@ def log_proba_of(proba: Array, label: Array, weight: Array) -> float:
 
 def may_settle_again(known: Stream, parameters: Parameters) -> bool:
     """Whether there are so many more rows that settings are looked at again."""
-    if known.fresh or known.dropped or known.lost_precision is not None:
+    if known.fresh or known.dropped:
         return False
     named = [parameters.gamma, parameters.bias, parameters.softness, parameters.label_noise]
     is_open = parameters.kernel_open or any(by_held_out(v) or by_evidence(v) for v in named)

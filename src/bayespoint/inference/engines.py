@@ -161,6 +161,8 @@ def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
 
     with place.computing(PREDICT_FEWER):
         there = [place.rows_there(rows, cellwise.X.dtype) for rows in (cellwise.X, X)]
+        if not cellwise.X.shape[0]:  # the prior, which has nothing to compute there
+            return cellwise.latent(there[1].cpu().numpy(), Threads(1))
         return latent(cellwise.model, cellwise.kernel, *there)
 
 

@@ -1,1 +1,1 @@
-"""Tables, their encoder, model files and ONNX."""
+"""Tables, their encoder, model files, ONNX, and the classifier for river."""

@@ -196,29 +196,6 @@ def as_numbers(table: Table, name: str, column: Array) -> Array:
     return values
 
 
-def note_on_new(column: Category, values: Array) -> list[str]:
-    """Note about values not seen in training, if there are any."""
-    known = set(column.values)
-    new = [value for value in values if value is not None and value not in known]
-    if not new:
-        return []
-    return [
-        f"column '{printable(column.name)}': {counted(len(new), 'cell')} with values not seen in "
-        f"training ({listed(dict.fromkeys(new), 3)}), taken as none of the known."
-    ]
-
-
-def note_on_far(column: Number, values: Array) -> list[str]:
-    """Note about numbers very far from those of training, if there are any."""
-    count = int((np.abs(deviations(values[:, None], [column])) > FARTHEST).sum())
-    if not count:
-        return []
-    return [
-        f"column '{printable(column.name)}': {counted(count, 'number')} more than "
-        f"{FARTHEST:,.0f} standard deviations from the mean of training, taken as that far."
-    ]
-
-
 def feature_names(column: Number | Category) -> list[str]:
     """Names of the features that a column becomes."""
     if isinstance(column, Number):

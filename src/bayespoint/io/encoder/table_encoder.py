@@ -28,13 +28,12 @@ from bayespoint.io.encoder.columns import (
     hint_on_case,
     is_missing,
     may_be_filled,
-    note_on_far,
-    note_on_new,
     one_hot,
     standardised,
     state_of,
     why_text,
 )
+from bayespoint.io.encoder.remarks import Remarks, remarks_of
 from bayespoint.io.encoder.tails import knots_each
 from bayespoint.io.tables.frames import as_table
 from bayespoint.io.tables.table import (
@@ -42,7 +41,6 @@ from bayespoint.io.tables.table import (
     TableError,
     as_text,
     check_size,
-    counted,
     listed,
     printable,
 )
@@ -298,23 +296,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         list of str
         """
-        given = self._given(table)
-        notes = []
-        extra = [name for name in table.names if name not in given]
-        if extra:
-            notes.append(f"ignored, as the model does not know {counted_columns(extra)}.")
-        gaps = {name: int(is_missing(values).sum()) for name, values in given.items()}
-        empty = [name for name, count in gaps.items() if count]
-        if empty:
-            cells = counted(sum(gaps.values()), "missing cell")
-            notes.append(f"{cells} filled in: {counted_columns(empty)}.")
-        for column in self.columns_:
-            values = given[column.name]
-            if isinstance(column, Category):
-                notes += note_on_new(column, values)
-            else:
-                notes += note_on_far(column, values)
-        return notes
+        return self.remarks_on(table).texts()
+
+    def remarks_on(self, table: Table) -> Remarks:
+        """Return what `notes_on` says, as numbers that can be added.
+
+        Parameters
+        ----------
+        table : Table
+            As for `encode`.
+
+        Returns
+        -------
+        Remarks
+        """
+        return remarks_of(self.columns_, self._given(table), table.names)
 
     # ------------------------------------------------------------------ storing
 

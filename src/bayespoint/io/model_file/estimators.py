@@ -33,6 +33,9 @@ MACHINES = {kind.__name__: kind for kind in (BayesPointClassifier, OnionClassifi
 
 SAME = {"same": "estimator"}  # a classifier that was fitted before it was wrapped
 
+# Parameters that older files do not have: they are as they are by default.
+LATER = {"half_life"}
+
 
 def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
     """Turn a classifier, fitted or not, into JSON; ``writer`` stores arrays."""
@@ -201,6 +204,8 @@ def decode_classifier(node: Any, reader: Reader) -> Any:
             state["predictor_"], state["draws_"], state["support_vectors_"]
         )
         _check_precision(state["predictor_"])
+        if kind is BayesPointClassifier:
+            state.setdefault("stream_", None)  # older files have none
         classifier.__dict__.update(state)
     return classifier
 
@@ -260,7 +265,8 @@ def _decode_rejecting(node: dict[str, Any], reader: Reader) -> RejectingClassifi
 
 
 def _decode_parameters(kind: type, node: Any, reader: Reader, *but: str) -> dict[str, Any]:
-    if not isinstance(node, dict) or node.keys() != signature(kind).parameters.keys() - but:
+    names = signature(kind).parameters.keys() - but
+    if not isinstance(node, dict) or not names - LATER <= node.keys() <= names:
         raise ModelFileError(f"parameters are not those of {kind.__name__}: {shown(node)}.")
     return {name: decode(value, reader) for name, value in node.items()}
 

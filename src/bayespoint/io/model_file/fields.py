@@ -19,6 +19,7 @@ from bayespoint.estimators.parameters import DECISIONS
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
+from bayespoint.estimators.streams import Stream
 from bayespoint.inference.billiard.method import BallPaths
 from bayespoint.inference.draws import Draws
 from bayespoint.inference.ep.cells.method import CellSettings, HeldCells
@@ -41,7 +42,12 @@ RESUMES = (
 )  # fmt: skip
 
 # Attributes that are not always there.
-OPTIONAL = ("feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name")
+OPTIONAL = (
+    "feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name", "stream_",
+)  # fmt: skip
+
+# Rows that any stream may have seen: numbers of rows stay exact, whatever is added to them.
+MOST_SEEN = 2**53
 
 # What other attributes tell, or only the fit itself can: no file holds it.
 FOLLOWS = "follows"
@@ -57,7 +63,8 @@ class Array(NamedTuple):
     A letter is one length wherever it stands: f features, n rows given to fit, c classes, m
     machines, p distinct points, s support points, d draws, q points of draws, b balls of all
     machines, a and e shells, g all shells, r rank, t trees, k their nodes, z their cells and one,
-    o their rows, l landmarks, x features of these, 2 two.
+    o their rows, l landmarks, x features of these, w predictions of new rows, h calls of
+    `partial_fit`, 2 two.
     """
 
     axes: str
@@ -98,6 +105,7 @@ class Part(NamedTuple):
 
 
 NOT_NEGATIVE = Plain(NUMBER, least=0)
+SEEN = Plain(COUNT, least=0, most=MOST_SEEN)
 WIDTHS = Either(Array("f", least=0), NOT_NEGATIVE)
 
 _CLASSIFIER = {
@@ -122,7 +130,10 @@ _VOTE = _PREDICTOR | {"whitener": Array("rs")}
 
 # Lengths stand before arrays that index by them.
 FIELDS: dict[type, dict[str, Any]] = {
-    BayesPointClassifier: _FITTED | {"device_": Plain((str,), choices=("cpu", "cuda"))},
+    BayesPointClassifier: _FITTED | {
+        "device_": Plain((str,), choices=("cpu", "cuda")),
+        "stream_": Part((Stream,), needed=False),
+    },
     OnionClassifier: _FITTED | {
         "table_": Part((Shells,)), "shells_": Plain((float, tuple)),
         "edge_share_": Plain(NUMBER, finite=False),
@@ -132,7 +143,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "risk_bound_": Plain(NUMBER), "confidence_": Plain((str,), choices=RULES),
     },
     Trained: {
-        "n_samples": Plain((int,), least=1, axis="n"), "row": Array("p", "iu", below="n"),
+        "n_samples": Plain((int,), least=0, axis="n"), "row": Array("p", "iu", below="n"),
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
         "label": Array("n", "iu", below="c", needed=False),
@@ -194,6 +205,16 @@ FIELDS: dict[type, dict[str, Any]] = {
         "common_mean": Array("tmx"), "common_factor": Array("tmxx"),
         "landmarks": Array("lf", needed=False, sparse=True),
         "projection": Array("lx", needed=False),
+    },
+    Stream: {
+        "label": Array("p", "i", below="c"), "weight": Array("p", least=0),
+        "number": Array("p", "i", least=0), "waiting": Array("tp", "b"),
+        "seen": SEEN, "settled": NOT_NEGATIVE, "anew": SEEN,
+        "z": Array("mw"), "z_label": Array("w", "i", below="c"), "z_weight": Array("w", least=0),
+        "lost_precision": Array("tmxx", needed=False), "lost_shift": Array("tmx", needed=False),
+        "history": Array("h2", finite=False), "origin": Plain((str,)), "fresh": Plain(TRUTH),
+        "dropped": SEEN,
+        "pending": (),  # which saving has learnt
     },
     Link: {"weights": Array("mm"), "offset": Array("m")},
     predictors.SupportPoints: {

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file.errors import ModelFileError, one_line, shown
@@ -65,6 +66,14 @@ class Model(NamedTuple):
     about: dict[str, Any]
 
 
+def _learnt(classifier: Any) -> None:
+    """Let a classifier learn the rows that wait in it: files hold none."""
+    inner = [getattr(classifier, name, None) for name in ("estimator", "estimator_")]
+    for one in (classifier, *inner):
+        if isinstance(one, BayesPointClassifier) and hasattr(one, "predictor_"):
+            one.absorb()
+
+
 def _without_held_out(classifier: Any) -> Any:
     """Return a copy that does not say what it said of its training rows."""
     other = copy(classifier)
@@ -83,8 +92,9 @@ def save(
 ) -> None:  # fmt: skip
     """Write a fitted classifier to a file, all of it or nothing.
 
-    The file holds training rows: those with a coefficient, for votes all of them. It replaces one
-    of the same name only once it is complete on disk.
+    The file holds training rows: those with a coefficient, for votes all of them. Rows that
+    `partial_fit` has taken and not learnt yet are learnt first. The file replaces one of the same
+    name only once it is complete on disk.
 
     Parameters
     ----------
@@ -122,6 +132,7 @@ def save(
     True
     """
     check_is_fitted(classifier)
+    _learnt(classifier)
     classifier = classifier if held_out else _without_held_out(classifier)
     about = _plain_json("about", {} if about is None else about)
     state = None

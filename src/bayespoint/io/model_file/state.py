@@ -19,6 +19,7 @@ from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
+from bayespoint.estimators.streams import Stream
 from bayespoint.inference.draws import Draws
 from bayespoint.inference.ep.cells.method import HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
@@ -45,15 +46,20 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     settings, draws, trained = state["settings_"], state["draws_"], state["trained_"]
     predictor, onion = state["predictor_"], kind is OnionClassifier
     _check_classes(state["classes_"].tolist(), settings, sizes)
-    refuse_if(sizes["p"] < 2 or not sizes["s"], "there are no points to decide by.")
+    stream = state.get("stream_")
+    begins = stream is not None and isinstance(predictor, CellsPredictor)  # perhaps without rows
+    few = sizes["p"] < 2 or not sizes["s"]
+    refuse_if(few and not begins, "there are no points to decide by.")
     agree = np.array_equal(state["support_"], trained.row[predictor.used])
     refuse_if(not agree, "support_ is not where trained_.row and predictor_.used say.")
     agree = (settings.inference == "onion") == onion
     refuse_if(not agree, f"settings_.inference is {settings.inference!r} for {kind.__name__}.")
-    _check_trained(trained, onion)
+    _check_trained(trained, onion, stream)
     _check_support(predictor.support, state, kernel, sizes)
     _check_decision(predictor, settings, draws, sizes)
     _check_draws(draws, settings.inference, sizes)
+    if stream is not None:
+        _check_stream(stream, predictor, sizes)
     if onion:
         _check_shells(state["table_"], state["shells_"], sizes)
 
@@ -82,9 +88,12 @@ def _check_classes(classes: list[Any], settings: Settings, sizes: dict[str, int]
     refuse_if(outside, "settings_.class_noise has rates outside [0, 0.5).")
 
 
-def _check_trained(trained: Trained, onion: bool) -> None:
+def _check_trained(trained: Trained, onion: bool, stream: Stream | None) -> None:
     names, found = {*DRAW_SETTINGS, "label_noise", SAME_DATA}, trained.drawn_with
-    agree = found.keys() == (set() if onion else names)
+    # A stream that began with one class has drawn nothing.
+    agree = found.keys() == (set() if onion else names) or (
+        stream is not None and found.keys() == {SAME_DATA}
+    )
     arrays = any(isinstance(v, np.ndarray) or sp.issparse(v) for v in found.values())
     refuse_if(not agree or arrays, "trained_.drawn_with is not what draws depend on.")
     alone = (trained.label_proba is None) != (trained.label is None)
@@ -173,6 +182,43 @@ def _check_cells(model: CellModel, settings: Settings, sizes: dict[str, int]) ->
     refuse_if(np.any(diagonal <= 0), f"{where}.common_factor is not that of a precision.")
     cells = settings.cells
     refuse_if(cells is not None and cells.n_trees < n_trees, f"{n_trees} trees, not as settings.")
+    _check_trees(model, n_cells, sizes["p"])
+
+
+def _check_trees(model: CellModel, n_cells: int, n_rows: int) -> None:
+    """Check that each tree has nodes, cells and all rows of its own: trees that grow rely on it."""
+    where = "predictor_.model"
+    below = np.sort(np.append(model.children.ravel(), model.roots))
+    once = np.array_equal(below, np.arange(-n_cells, len(model.cuts)))
+    refuse_if(not once, f"{where}.children: nodes and cells do not hang at one place each.")
+    first = 0
+    for number, tree in enumerate(model.trees()):
+        own = np.all((tree.children >= -tree.n_cells) & (tree.children < len(tree.cuts)))
+        refuse_if(not own, f"{where}.children lead to another tree.")
+        begins = model.begin[first] == number * n_rows
+        refuse_if(not begins, f"{where}.begin is not where the rows of a tree begin.")
+        rows = model.order[number * n_rows : (number + 1) * n_rows]
+        twice = np.any(np.bincount(rows, minlength=n_rows) != 1)
+        refuse_if(twice, f"{where}.order has a row twice in a tree.")
+        first += tree.n_cells
+
+
+def _check_stream(stream: Stream, predictor: predictors.Predictor, sizes: dict[str, int]) -> None:
+    """Check what `partial_fit` goes on with."""
+    kind, cells = type(predictor), isinstance(predictor, CellsPredictor)
+    suits = cells or isinstance(predictor, predictors.GaussianPredictor)
+    refuse_if(not suits, f"stream_ is there for a {kind.__name__}, which does not go on learning.")
+    refuse_if(not cells and sizes["t"] != 1, f"stream_.waiting is of {sizes['t']} trees, not 1.")
+    refuse_if(np.any(stream.weight <= 0), "stream_.weight has rows that do not count.")
+    refuse_if(np.any(stream.number >= stream.seen), "stream_.number is of rows that never came.")
+    refuse_if(stream.anew > stream.seen, f"stream_.anew is {stream.anew}, of {stream.seen} rows.")
+    lost = stream.lost_precision is not None, stream.lost_shift is not None
+    refuse_if(lost[0] != lost[1], "stream_ has one of lost_precision and lost_shift only.")
+    common = isinstance(predictor, CellsPredictor) and predictor.model.landmarks is not None
+    refuse_if(lost[0] and not common, "stream_.lost_precision is there without landmarks.")
+    n_rows, log_proba = stream.history.T
+    told = np.all(n_rows >= 0) and not np.any(np.isinf(n_rows) | (log_proba > 0))
+    refuse_if(not told, "stream_.history is not of numbers of rows and log-probabilities.")
 
 
 def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:

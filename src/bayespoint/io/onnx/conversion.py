@@ -233,7 +233,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     w, options = Writer(scope, container), container.get_options(model, dict(_DEFAULTS))
     X = w.cast(_joined(w, operator.inputs), "DOUBLE")
-    predictor = _steps_inside(model)[1].predictor_
+    classifier = _steps_inside(model)[1]
+    if isinstance(classifier, BayesPointClassifier):
+        classifier.absorb()  # rows that wait
+    predictor = classifier.predictor_
     if isinstance(predictor, CellsPredictor):
         raise ValueError(
             "EP by cells has no ONNX graph: the factors of its cells would take gigabytes. Use "

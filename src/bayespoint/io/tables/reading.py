@@ -1,15 +1,18 @@
 """From a path to a `Table`, by the name's ending."""
 
 import gzip
+import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from bayespoint.io.tables.binary import read_npy, read_npz, read_parquet
+from bayespoint.io.tables.chunks import ChunkReader
 from bayespoint.io.tables.svmlight import read_svmlight
 from bayespoint.io.tables.table import Table, TableError, printable
 from bayespoint.io.tables.text import read_csv
@@ -84,6 +87,54 @@ def read_table(
         raise TableError("the file is empty.")
     options = {} if kind not in ("csv", "tsv") else {"header": header}
     return _READERS[kind](data, text=frozenset(text), **options)
+
+
+@contextmanager
+def open_chunks(
+    path: PathName, *, format: str | None = None, header: bool = True
+) -> Iterator[ChunkReader]:
+    r"""Open a CSV file that is read some rows at a time, for files larger than memory.
+
+    Parameters
+    ----------
+    path : str or path
+        .csv or .tsv, also with .gz after it.
+    format : {"csv", "tsv"}, optional
+        Instead of the ending.
+    header : bool, default=True
+        As for `read_table`.
+
+    Yields
+    ------
+    ChunkReader
+        Its ``read`` gives tables, and None at the end.
+
+    Raises
+    ------
+    TableError
+        As `read_table` does, from ``read`` as well.
+    OSError
+        If there is no such file, or it cannot be read.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bayespoint.io.tables import open_chunks
+    >>> path = os.path.join(tempfile.mkdtemp(), "flowers.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("width,colour\n1.5,red\nNA,blue\n2.5,red\n")
+    >>> with open_chunks(path) as chunks:
+    ...     while (table := chunks.read(2)) is not None:
+    ...         print(table.column("width"))
+    [1.5 nan]
+    [2.5]
+    """
+    kind, packed = _kind(path, format)
+    if kind not in ("csv", "tsv"):
+        raise TableError(f"{kind} files are not read in chunks; CSV and TSV files are.")
+    stream = gzip.open(path, "rb") if packed else open(path, "rb")  # noqa: SIM115
+    with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:  # closes both
+        yield ChunkReader(text, delimiter="\t" if kind == "tsv" else None, header=header)
 
 
 def _kind(path: PathName, format: str | None) -> tuple[str, bool]:

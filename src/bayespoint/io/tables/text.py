@@ -36,23 +36,38 @@ BLOCK_CELLS = 100_000
 
 def decoded(data: bytes) -> str:
     """Text of a file in UTF-8, with or without a byte order mark, else a TableError."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise TableError("the text is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8).")
+    check_start(data[:2])
     data = data[3:] if data[:3] == b"\xef\xbb\xbf" else data
     null = data.find(b"\0")
     if null >= 0:
-        raise TableError(
-            f"line {line_of(data, null)} holds a NUL byte (at byte {null:,}): this is no text, or "
-            f"text in UTF-16 or UTF-32; save it as UTF-8."
-        )
+        raise null_byte(line_of(data, null), f" (at byte {null:,})")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TableError(
-            f"line {line_of(data, error.start)} is not UTF-8 (byte 0x{data[error.start]:02x} at "
-            f"byte {error.start:,}): save the file as UTF-8; if it comes from Windows, try "
-            f"iconv -f WINDOWS-1252 -t UTF-8."
-        ) from None
+        at = f" at byte {error.start:,}"
+        raise not_utf8(line_of(data, error.start), data[error.start], at) from None
+
+
+def check_start(start: bytes) -> None:
+    """Raise a TableError where the first two bytes of a file are those of UTF-16."""
+    if start in (b"\xff\xfe", b"\xfe\xff"):
+        raise TableError("the text is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8).")
+
+
+def null_byte(line: int, at: str = "") -> TableError:
+    """Error about a NUL byte in a line."""
+    return TableError(
+        f"line {line} holds a NUL byte{at}: this is no text, or text in UTF-16 or UTF-32; save it "
+        f"as UTF-8."
+    )
+
+
+def not_utf8(line: int, byte: int, at: str = "") -> TableError:
+    """Error about a line that is not UTF-8."""
+    return TableError(
+        f"line {line} is not UTF-8 (byte 0x{byte:02x}{at}): save the file as UTF-8; if it comes "
+        f"from Windows, try iconv -f WINDOWS-1252 -t UTF-8."
+    )
 
 
 def line_of(data: bytes, offset: int) -> int:
@@ -69,25 +84,42 @@ def read_csv(
     if not content.strip():
         raise TableError("the file is empty.")
     delimiter = delimiter or sniffed(content)
-    records = _records(content, delimiter)
-    names = _names(records, header)
+    records = _records_in(content, delimiter)
+    names = names_of(records, header)
     if not header:
-        records = _records(content, delimiter)
-    stays_text = frozenset(text)
-    text_columns = frozenset(i for i, name in enumerate(names) if name in stays_text)
-    plain = content.isascii() and "_" not in content
+        records = _records_in(content, delimiter)
+    text_columns = places_of(names, text)
+    plain = is_plain(content)
     blocks: list[list[Array]] = []
     lines: list[int] = []
-    for rows, numbers in _blocks(records, len(names)):
+    for rows, numbers in blocks_of(sound_records(records, len(names)), len(names)):
         check_size(len(lines) + len(rows), len(names))
-        blocks.append(_columns_of(rows, text_columns, plain))
+        blocks.append(columns_of(rows, text_columns, plain))
         lines += numbers
-    mixed = _mixed(blocks)
-    if mixed:
-        _read_again(content, delimiter, header, mixed, blocks)
+    if mixed := mixed_columns(blocks):
+        again = _records_in(content, delimiter)
+        if header:
+            names_of(again, header)
+        make_text(mixed, blocks, again)
+    return joined(names, blocks, lines)
+
+
+def joined(names: tuple[str, ...], blocks: list[list[Array]], lines: list[int]) -> Table:
+    """Table of blocks of rows; a TableError where it is not sound."""
     empty = [[np.empty(0)] * len(names)]  # checked() has the message
     columns = (np.concatenate(parts) for parts in zip(*(blocks or empty), strict=True))
     return checked(Table(names, tuple(columns), np.array(lines, dtype=np.int64)))
+
+
+def places_of(names: Sequence[str], wanted: Iterable[str]) -> frozenset[int]:
+    """Places of some columns among all; names that are not there do not matter."""
+    some = frozenset(wanted)
+    return frozenset(i for i, name in enumerate(names) if name in some)
+
+
+def is_plain(content: str) -> bool:
+    """Whether there are neither underscores nor characters beyond ASCII."""
+    return content.isascii() and "_" not in content
 
 
 def sniffed(content: str) -> str:
@@ -97,10 +129,13 @@ def sniffed(content: str) -> str:
     return max(DELIMITERS, key=outside.count)
 
 
-def _records(content: str, delimiter: str) -> Iterator[Record]:
+def _records_in(content: str, delimiter: str) -> Iterator[Record]:
+    return records_of(io.StringIO(content, newline=""), delimiter)
+
+
+def records_of(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
     """Yield (line, cells) of the records, what is malformed as a TableError."""
-    stream = io.StringIO(content, newline="")
-    reader = csv.reader(stream, delimiter=delimiter, strict=True, skipinitialspace=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -123,7 +158,8 @@ def _quoting(problem: str, line: int, last: int) -> str:
     return f"{where}: {printable(problem)}."
 
 
-def _names(records: Iterator[Record], header: bool) -> tuple[str, ...]:
+def names_of(records: Iterator[Record], header: bool) -> tuple[str, ...]:
+    """Names of the columns by the first record; without a header x0, x1, …."""
     _, first = next((record for record in records if record[1]), (0, []))
     if len(first) > MAX_COLUMNS:
         raise TableError(f"line 1 has {len(first):,} cells; at most {MAX_COLUMNS:,} are taken.")
@@ -140,19 +176,25 @@ def _names(records: Iterator[Record], header: bool) -> tuple[str, ...]:
     return names
 
 
-def _blocks(
-    records: Iterable[Record], n_columns: int
-) -> Iterator[tuple[list[list[str]], list[int]]]:
-    """Yield (rows, lines) of some records at a time; a TableError for what is ragged."""
-    size = max(1, BLOCK_CELLS // n_columns)
-    rows: list[list[str]] = []
-    lines: list[int] = []
+def sound_records(records: Iterable[Record], n_columns: int) -> Iterator[Record]:
+    """Yield the records without empty lines at the end; a TableError for what is ragged."""
     empty: int | None = None
     for line, cells in records:
         if len(cells) != n_columns or empty is not None:
             empty = _ragged(line, cells, n_columns, empty)
             if not cells:
                 continue
+        yield line, cells
+
+
+def blocks_of(
+    records: Iterable[Record], n_columns: int
+) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Yield (rows, lines) of some sound records at a time."""
+    size = max(1, BLOCK_CELLS // n_columns)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, cells in records:
         rows.append(cells)
         lines.append(line)
         if len(rows) == size:
@@ -180,7 +222,7 @@ def _ragged(line: int, cells: list[str], n_columns: int, empty: int | None) -> i
     return None
 
 
-def _columns_of(rows: list[list[str]], text_columns: frozenset[int], plain: bool) -> list[Array]:
+def columns_of(rows: list[list[str]], text_columns: frozenset[int], plain: bool) -> list[Array]:
     """Columns of some rows: numbers, or text where a cell is none and for ``text_columns``."""
     if plain:  # most files hold little but numbers
         try:
@@ -221,20 +263,16 @@ def _number_or_missing(cell: str) -> float:
     return float("nan") if cell in MISSING else float(cell)
 
 
-def _mixed(blocks: list[list[Array]]) -> list[int]:
+def mixed_columns(blocks: list[list[Array]]) -> list[int]:
     """Columns that are text in some blocks and numbers in others."""
     kinds = np.array([[column.dtype == object for column in block] for block in blocks])
     return np.flatnonzero(kinds.any(axis=0) & ~kinds.all(axis=0)).tolist() if blocks else []
 
 
-def _read_again(
-    content: str, delimiter: str, header: bool, mixed: list[int], blocks: list[list[Array]]
-) -> None:
-    """Make these columns text in all blocks, from the text in the file."""
-    records = _records(content, delimiter)
-    if header:
-        _names(records, header)
+def make_text(mixed: list[int], blocks: list[list[Array]], records: Iterable[Record]) -> None:
+    """Make these columns text in all blocks, from the records, which are read again."""
     n_columns = len(blocks[0])
-    for block, (rows, _) in zip(blocks, _blocks(records, n_columns), strict=True):
+    again = blocks_of(sound_records(records, n_columns), n_columns)
+    for block, (rows, _) in zip(blocks, again, strict=True):
         for i in mixed:
             block[i] = clean_text([row[i] for row in rows])

@@ -92,9 +92,11 @@ class BatchKernel:
         return found - F @ G.mT if F.shape[-1] else found
 
 
-def route(tree: Any, X: torch.Tensor, root: int = 0) -> torch.Tensor:
+def route(tree: Any, X: torch.Tensor, root: int | None = None) -> torch.Tensor:
     """Return the number of the cell of each row, as `tree.route`; ``tree`` has nodes as `Tree`."""
     device = X.device
+    if root is None:
+        root = 0 if len(tree.cuts) else -1
     node = torch.full((len(X),), root, dtype=torch.int64, device=device)
     if not len(tree.cuts):
         return -1 - node

@@ -13,7 +13,7 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.inference.draws import Draws, Plan
 from bayespoint.inference.ep.cells.cell import Message
-from bayespoint.inference.ep.cells.landmarks import Landmarks
+from bayespoint.inference.ep.cells.landmarks import Landmarks, own_features
 from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.method import COARSER, Cells, CellSettings, HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
@@ -29,7 +29,7 @@ from bayespoint.inference.ep.cells.tree import Tree, empty_tree, grow
 
 # A cell is divided when it has so many times the rows that it should have: the parts are then as
 # much smaller, and all cells together have the right size on average.
-SPLIT = 1.5
+SPLIT = 4 / 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,16 +155,24 @@ def grown(
     if len(trees) == 1 and len(problem.copies) > SPLIT * settings.cell_size:
         trees = trees * settings.n_trees
     n_machines = len(problem.targets)
+    exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
     how = Sweeping(
-        tol=COARSER * plan.tol, threads=plan.threads, stop=plan.budget.spent,
+        tol=plan.tol if exact else COARSER * plan.tol, threads=plan.threads, stop=plan.budget.spent,
         memory=Memory.of(cache_bytes, *settings[:2], n_machines),
     )  # fmt: skip
-    fits, after = [], []
+    fits, after = list[TreeFit](), list[GrowingTree]()
     for number, one in enumerate(trees):
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number, one.tree.n_cells))
         one, cell_of, changed = _divided(problem, one, settings.cell_size, seed)
-        fit = _swept(problem, one, cell_of, changed, landmarks, how, due)
-        waiting = one.waiting & ~fit.swept[cell_of]
+        near = after[-1] if after else one
+        try:
+            fit = _swept(problem, one, cell_of, changed, landmarks, how, due, near)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
+                f"other, and fit anew."
+            ) from error
+        waiting = (one.waiting | changed[cell_of]) & ~fit.swept[cell_of]
         fits.append(fit)
         after.append(
             replace(
@@ -189,9 +197,12 @@ def grown(
 
 def _swept(
     problem: CellProblem, one: GrowingTree, cell_of: Array, changed: Array,
-    landmarks: Landmarks | None, how: Sweeping, due: float,
+    landmarks: Landmarks | None, how: Sweeping, due: float, near: GrowingTree,
 ) -> TreeFit:  # fmt: skip
-    """Sweep the cells that are due; all others as they are."""
+    """Sweep the cells that are due; all others as they are.
+
+    ``near``: this tree or another one, whose sites new rows begin with.
+    """
     n_cells, copies = one.tree.n_cells, problem.copies
     new, old = (
         np.bincount(cell_of, copies * rows, minlength=n_cells)
@@ -203,20 +214,26 @@ def _swept(
     order = np.argsort(cell_of, kind="stable")
     begin = np.searchsorted(cell_of[order], np.arange(n_cells + 1))
     numbers = np.flatnonzero(chosen)
-    coef, swept, moving = one.coef.copy(), np.zeros(n_cells, dtype=bool), 0
-    tau, nu = one.tau, one.nu
+    swept, moving = np.zeros(n_cells, dtype=bool), 0
+    tau, nu, coef = one.tau.copy(), one.nu.copy(), one.coef.copy()
     mean, factor = one.common_mean, one.common_factor
     if len(numbers):
         parts = [order[begin[i] : begin[i + 1]] for i in numbers]
         some = np.concatenate(parts)
         ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        fit = fit_cells(problem, one.tree, some, ends, landmarks, how, (one.tau, one.nu), one.lost)
+        start = np.where(one.waiting, [near.tau, near.nu], [one.tau, one.nu])
+        fit = fit_cells(
+            problem, one.tree, some, ends, landmarks, how, (start[0], start[1]), one.lost
+        )
         assert fit is not None  # there is no other tree to fall back on
-        done = np.concatenate([np.zeros(0, dtype=np.int64)] + [
-            part for part, there in zip(parts, fit.swept, strict=True) if there
-        ])  # fmt: skip
-        tau, nu, moving = fit.tau, fit.nu, fit.moving
-        coef[:, done] = fit.coef[:, done]
+        done = some  # with landmarks: the mean of w has come from the sites of all rows
+        if landmarks is None:
+            done = np.concatenate([np.zeros(0, dtype=np.int64)] + [
+                part for part, there in zip(parts, fit.swept, strict=True) if there
+            ])  # fmt: skip
+        for kept, found in ((tau, fit.tau), (nu, fit.nu), (coef, fit.coef)):
+            kept[:, done] = found[:, done]
+        moving = fit.moving
         swept[numbers] = fit.swept
         mean, factor = fit.common_mean, fit.common_factor
     one = replace(one, tau=tau, nu=nu, coef=coef, common_mean=mean, common_factor=factor)

@@ -1,0 +1,123 @@
+"""What there is to say about tables that an encoder takes: counted, so that chunks can be added."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespoint._support.types import Array
+from bayespoint.io.encoder.columns import (
+    FARTHEST,
+    Category,
+    Number,
+    counted_columns,
+    deviations,
+    is_missing,
+)
+from bayespoint.io.tables.table import counted, listed, printable
+
+# Different words that are kept of a column, over all chunks.
+MOST_WORDS = 10_000
+
+
+class Oddities(NamedTuple):
+    """Cells of a column that are missing, new words, or numbers very far from those of training."""
+
+    gaps: int = 0
+    new: int = 0
+    words: tuple[str, ...] = ()  # the new ones, each once
+    far: int = 0
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What there is to say about a table, or about several.
+
+    Attributes
+    ----------
+    ignored : tuple of str
+        Columns that the encoder does not know.
+    columns : dict
+        Oddities of each column that it does.
+    """
+
+    ignored: tuple[str, ...]
+    columns: Mapping[str, Oddities]
+
+    def __add__(self, other: "Remarks") -> "Remarks":
+        """Return what there is to say about both."""
+        return Remarks(
+            tuple(dict.fromkeys(self.ignored + other.ignored)),
+            {name: _sum(odd, other.columns[name]) for name, odd in self.columns.items()},
+        )
+
+    def texts(self, seen_in: str = "training") -> list[str]:
+        """Notes for people.
+
+        Parameters
+        ----------
+        seen_in : str, default="training"
+            Which rows the encoder was fitted to.
+
+        Returns
+        -------
+        list of str
+        """
+        notes = []
+        if self.ignored:
+            notes.append(f"ignored, as the model does not know {counted_columns(self.ignored)}.")
+        empty = [name for name, odd in self.columns.items() if odd.gaps]
+        if empty:
+            cells = counted(sum(odd.gaps for odd in self.columns.values()), "missing cell")
+            notes.append(f"{cells} filled in: {counted_columns(empty)}.")
+        for name, odd in self.columns.items():
+            column = f"column '{printable(name)}'"
+            if odd.new:
+                notes.append(
+                    f"{column}: {counted(odd.new, 'cell')} with values not seen in {seen_in} "
+                    f"({listed(odd.words, 3)}), taken as none of the known."
+                )
+            if odd.far:
+                notes.append(
+                    f"{column}: {counted(odd.far, 'number')} more than {FARTHEST:,.0f} standard "
+                    f"deviations from the mean of {seen_in}, taken as that far."
+                )
+        return notes
+
+
+def remarks_of(
+    columns: Iterable[Number | Category], given: Mapping[str, Array], names: Iterable[str]
+) -> Remarks:
+    """Remarks on a table.
+
+    Parameters
+    ----------
+    columns : iterable of Number and Category
+        As the encoder knows them.
+    given : dict
+        The same columns of the table.
+    names : iterable of str
+        All columns of the table.
+
+    Returns
+    -------
+    Remarks
+    """
+    odd = {column.name: _oddities(column, given[column.name]) for column in columns}
+    return Remarks(tuple(name for name in names if name not in odd), odd)
+
+
+def _oddities(column: Number | Category, values: Array) -> Oddities:
+    gaps = int(is_missing(values).sum())
+    if isinstance(column, Number):
+        far = np.abs(deviations(values[:, None], [column])) > FARTHEST
+        return Oddities(gaps, far=int(far.sum()))
+    known = set(column.values)
+    new = [value for value in values if value is not None and value not in known]
+    return Oddities(gaps, len(new), tuple(dict.fromkeys(new)))
+
+
+def _sum(one: Oddities, other: Oddities) -> Oddities:
+    words = tuple(dict.fromkeys(one.words + other.words))[:MOST_WORDS]
+    return Oddities(one.gaps + other.gaps, one.new + other.new, words, one.far + other.far)
