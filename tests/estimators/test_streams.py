@@ -259,6 +259,18 @@ def test_a_half_life_follows_a_rule_that_turns(n, half_life, size):
     assert np.mean(wrong[n // 2 : n // 2 + 100]) > 0.5  # it has turned
 
 
+@pytest.mark.parametrize("n_landmarks", [0, 20])
+def test_a_row_counts_half_after_a_half_life(n_landmarks):
+    given = {"cell_size": 300, "n_landmarks": n_landmarks, "decision": "vote"}
+    clf = fed(moons(half_life=80.0, **given))
+    age = 60 * (3 - np.arange(240) // 60)  # rows that came after the batch
+    weighted, plain = moons(**given).fit(X, Y, 0.5 ** (age / 80)), moons(**given).fit(X, Y)
+    away = [
+        np.max(np.abs(clf.predict_proba(NEW) - m.predict_proba(NEW))) for m in (weighted, plain)
+    ]
+    assert away[0] < 0.01 < 0.05 < away[1]
+
+
 def test_rows_of_long_ago_are_dropped():
     clf = fed(moons(half_life=5.0, n_landmarks=30), size=20)
     assert n_held(clf) <= 80

@@ -45,11 +45,11 @@ class PredictiveDisplay:
 
     A thin line has the log-loss of each call of `partial_fit`, a thick one its moving mean over
     8 % of the rows, which starts anew at a break. A dashed line marks each break: the mean of 3 to
-    50 calls is above that of the 20 or 50 calls before them, or 10 at least, by more than chance. That is
-    Student's t of the cube roots of losses, which are closer to normal, weighted by rows; its
-    probability is at most 1 % over the number of such comparisons, so that a stream whose rule
-    never changes has a mark in about one case of a hundred at most. Calls of few rows are joined
-    first, to 30 rows at least and 500 calls at most.
+    50 calls is above that of the 20 or 50 calls before them, or of all if these are 10 at least, by
+    more than chance. That is Student's t of the cube roots of losses, which are closer to normal,
+    weighted by rows; its probability is at most 1 % over the number of such comparisons, so that a
+    stream whose rule never changes has a mark in about one case of a hundred at most. Calls of few
+    rows are joined first, to 30 rows at least and 500 calls at most.
 
     Make one with :meth:`from_estimator`.
 
@@ -77,13 +77,13 @@ class PredictiveDisplay:
     >>> import numpy as np
     >>> from bayespoint import BayesPointClassifier
     >>> from bayespoint.displays import PredictiveDisplay
-    >>> X = np.random.default_rng(0).normal(size=(600, 2))
-    >>> y = np.where(np.arange(600) < 400, X[:, 0] > 0, X[:, 0] < 0)
+    >>> X = np.random.default_rng(0).normal(size=(900, 2))
+    >>> y = np.where(np.arange(900) < 600, X[:, 0] > 0, X[:, 0] < 0)
     >>> clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, random_state=0)
-    >>> for first in range(0, 600, 20):
-    ...     clf = clf.partial_fit(X[first : first + 20], y[first : first + 20])
+    >>> for first in range(0, 900, 30):
+    ...     clf = clf.partial_fit(X[first : first + 30], y[first : first + 30])
     >>> PredictiveDisplay.from_estimator(clf).breaks_
-    array([400])
+    array([600])
     """
 
     def __init__(self, *, rows: ArrayLike, log_predictive: ArrayLike) -> None:

@@ -610,8 +610,7 @@ class BayesPointClassifier(KernelClassifier):
             interrupted = fitted._partial_fit(parameters, place, X, y, classes, sample_weight)
         if interrupted:
             raise KeyboardInterrupt
-        self.__dict__.clear()
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__  # at once: others may be predicting
         return self
 
     def _streaming_parameters(self) -> Parameters:

@@ -244,8 +244,9 @@ def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array
         if not isinstance(class_weight, str) or class_weight != "balanced":
             raise ValueError(f"class_weight must be a dict, 'balanced' or None; "
                              f"got {class_weight!r}.")  # fmt: skip
-        totals = np.where(totals > 0, totals, 1.0)  # classes that have not turned up yet
-        return np.log(totals.sum() / (len(classes) * totals))
+        there = totals > 0  # others have not turned up yet, and count as they are
+        share = np.where(there, totals / totals.sum(), 1 / np.sum(there))
+        return -np.log(np.sum(there) * share)
     unknown = [key for key in class_weight if key not in classes.tolist()]
     if unknown and any(c not in class_weight for c in classes.tolist()):
         raise ValueError(
