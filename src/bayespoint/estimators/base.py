@@ -324,6 +324,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self.trained_.held_out is None:
+            stream = getattr(self, "stream_", None)
+            if stream is not None and len(stream.history):
+                raise AttributeError("held_out_proba_ is there after fit, not after partial_fit.")
             raise AttributeError(
                 f"held_out_proba_ is there after a fit with inference='ep' (span votes apart), or "
                 f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in "

@@ -54,6 +54,7 @@ from bayespoint.estimators.stream_models import (
     emptied,
     known_of,
     merged,
+    most_held,
     why_not_merged,
 )
 from bayespoint.estimators.streams import (
@@ -64,10 +65,12 @@ from bayespoint.estimators.streams import (
     begun,
     checked_batch,
     faded_stream,
+    faded_weights,
     log_proba_of,
     may_settle_again,
     of_present,
     rows_asked,
+    token_of,
     wider_classes,
 )
 from bayespoint.estimators.trials import problem_of
@@ -80,7 +83,7 @@ from bayespoint.inference.ep.cells.method import (
     infer_cells,
 )
 from bayespoint.inference.methods import METHODS
-from bayespoint.space.merging import contested
+from bayespoint.space.merging import contested, last_of
 
 # Settings that draws depend on: warm_start refuses to mix draws of different ones.
 DRAW_SETTINGS = (
@@ -492,8 +495,10 @@ class BayesPointClassifier(KernelClassifier):
                 scores_left_out(inferred, data)[0], trained.entropy, data.distinct.fingerprint,
             )  # fmt: skip
             self.stream_ = replace(
-                stream, number=data.distinct.row, seen=data.n_samples, anew=data.n_samples
+                stream, number=last_of(data.distinct), seen=data.n_samples, anew=data.n_samples
             )
+            if isinstance(inferred, Cells):
+                self.stream_ = replace(self.stream_, waiting=inferred.waiting)
         if held_out is not None and not (budget.interrupted and len(held_out.again)):
             if len(held_out.again):
                 held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
@@ -504,16 +509,7 @@ class BayesPointClassifier(KernelClassifier):
         self, parameters: Parameters, data: TrainingData, settings: Settings
     ) -> tuple[Draws | None, Trained]:
         """Return the draws of the last fit to add to, or None, and what this fit remembers."""
-        drawn_with = {name: getattr(parameters, name) for name in DRAW_SETTINGS}
-        drawn_with["kernel"] = self.kernel  # as it was asked for
-        if np.ndim(parameters.gamma):
-            drawn_with["gamma"] = np.asarray(parameters.gamma).tolist()
-        if parameters.feature_groups is not None:
-            drawn_with["feature_groups"] = [
-                label if isinstance(label, str) else int(label)
-                for label in parameters.feature_groups
-            ]
-        drawn_with["inference"] = settings.inference
+        drawn_with = self._asked_for() | {"inference": settings.inference}
         chosen = by_evidence(parameters.label_noise)
         drawn_with["label_noise"] = (
             parameters.label_noise if chosen else settings.class_noise.tolist()
@@ -605,13 +601,19 @@ class BayesPointClassifier(KernelClassifier):
         """
         parameters = self._streaming_parameters()
         place = self._place()
-        fitted = copy(self)
         with ABSORBING, place.computing(FIT_LESS):
-            interrupted = fitted._partial_fit(parameters, place, X, y, classes, sample_weight)
-        if interrupted:
-            raise KeyboardInterrupt
-        self.__dict__ = fitted.__dict__  # at once: others may be predicting
+            fitted = self._copied()
+            if fitted._partial_fit(parameters, place, X, y, classes, sample_weight):
+                raise KeyboardInterrupt
+            self.__dict__ = fitted.__dict__  # at once: others may be predicting
         return self
+
+    def _copied(self) -> "BayesPointClassifier":
+        """Return a copy, with the data that importances are computed from."""
+        other = copy(self)
+        if hasattr(self, "_given"):
+            other._given = self._given
+        return other
 
     def _streaming_parameters(self) -> Parameters:
         return replace(self.checked_parameters(), inference="ep", warm_start=False)
@@ -622,26 +624,50 @@ class BayesPointClassifier(KernelClassifier):
         """Take rows, and return whether Ctrl-C cut it short."""
         if not hasattr(self, "predictor_"):
             return self._first_batch(parameters, place, X, y, classes, sample_weight)
-        known = self._known(parameters)
+        known, waiting = self._known(parameters), self.stream_.waiting
+        self._refuse_changes()
         X, y, weight = checked_batch(self, X, y, sample_weight, known.X.dtype)
         wider = wider_classes(self.classes_, classes, y if len(y) else None)
-        known = replace(known, stream=self._predicted(known.stream, place, X, y, weight))
-        if not len(y):
-            self.stream_ = known.stream
-            return False
         new_class = len(wider) > len(self.classes_)
+        known = replace(known, stream=self._predicted(known.stream, place, X, y, weight))
+        if not len(y) and not new_class:
+            self.stream_ = replace(known.stream, waiting=waiting)
+            return False
         known = known.of_classes(wider, class_noise(self._noise_of(parameters), wider))
         stream = faded_stream(known.stream, len(y), parameters.half_life)
-        batch = Batch(X, np.searchsorted(wider, y), weight)
+        batch = Batch(X, np.searchsorted(wider, y), faded_weights(weight, parameters.half_life))
+        if stream.fresh and not stream.seen:
+            stream = replace(stream, token=token_of(batch))
         stream = replace(stream, pending=(*stream.pending, batch), seen=stream.seen + len(y))
         known = replace(known, stream=stream)
         check_newest(known, parameters, place)
-        if may_settle_again(stream, parameters):
+        if may_settle_again(stream, parameters, most_held(known, parameters)):
             return self._settle_again(parameters, place, known)
         if new_class or stream.n_pending > JOINING * len(stream.label):
             return self._absorb(parameters, place, known, DUE)
-        self.stream_ = stream
+        self.stream_ = replace(stream, waiting=waiting)  # the model knows what it knew
         return False
+
+    def _refuse_changes(self) -> None:
+        """Refuse parameters that are not those that the model was made with."""
+        before, now = self.trained_.drawn_with, self._asked_for()
+        changed = [name for name, value in now.items() if before.get(name, value) != value]
+        if changed:
+            raise ValueError(
+                f"partial_fit goes on with the model that there is, but {changed} changed since "
+                f"then. Set them back, or call fit to start anew."
+            )
+
+    def _asked_for(self) -> dict[str, Any]:
+        """Parameters that draws depend on, as they were asked for."""
+        found = {name: getattr(self, name) for name in DRAW_SETTINGS if name != "inference"}
+        if np.ndim(self.gamma):
+            found["gamma"] = np.asarray(self.gamma).tolist()
+        if self.feature_groups is not None:
+            found["feature_groups"] = [
+                label if isinstance(label, str) else int(label) for label in self.feature_groups
+            ]
+        return found
 
     def _noise_of(self, parameters: Parameters) -> Any:
         """Rates of wrong labels as given, or the one that was chosen."""
@@ -652,12 +678,14 @@ class BayesPointClassifier(KernelClassifier):
         self, parameters: Parameters, place: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     ) -> bool:
         inputs, y = place.training_inputs(self, X, y, precomputed=False)
-        weight = check_weights(sample_weight, inputs.shape[0])
+        weight = faded_weights(check_weights(sample_weight, inputs.shape[0]), parameters.half_life)
+        sample_weight = sample_weight if parameters.half_life is None else weight
         there = np.unique(y[weight > 0])
         named = there if classes is None else wider_classes(there, classes)
         if len(there) < 2 and len(named) > 1:
             known = begun_with_one_class(parameters, inputs, y, weight, named)
-            self.trained_ = Trained(0, np.zeros(0), entropy_of(parameters.random_state), {})
+            entropy = entropy_of(parameters.random_state)
+            self.trained_ = Trained(0, np.zeros(0), entropy, self._asked_for())
             known = replace(known, stream=known.stream.told(len(y), np.nan))
             return self._absorb(parameters, place, known, 0.0)
         present = of_present(parameters, named, there)
@@ -712,13 +740,14 @@ class BayesPointClassifier(KernelClassifier):
         if names is not None:
             self.feature_names_in_ = names
         self.stream_ = replace(
-            self.stream_, number=number[self.trained_.row], seen=stream.seen, anew=stream.seen,
-            settled=len(label), history=stream.history,
+            self.stream_, number=number[self.stream_.number], seen=stream.seen, anew=stream.seen,
+            settled=len(label), history=stream.history, merged=stream.merged,
         )  # fmt: skip
         self._remember(self.support_vectors_)
         if not interrupted and len(known.classes) > len(self.classes_):
             again = self._known(parameters)
-            again = again.of_classes(known.classes, known.settings.class_noise)
+            noise = class_noise(self._noise_of(parameters), known.classes)
+            again = again.of_classes(known.classes, noise)
             interrupted = self._absorb(parameters, place, again, 0.0)
         return interrupted
 
@@ -766,12 +795,12 @@ class BayesPointClassifier(KernelClassifier):
             if self._is_up_to_date():
                 return self
             parameters, place = self._streaming_parameters(), self._place()
-            fitted = copy(self)
+            fitted = self._copied()
             with place.computing(FIT_LESS):
                 interrupted = fitted._absorb(parameters, place, self._known(parameters), 0.0)
             if interrupted:
                 raise KeyboardInterrupt
-            self.__dict__.update(fitted.__dict__)
+            self.__dict__ = fitted.__dict__
         return self
 
     def _is_up_to_date(self) -> bool:
@@ -814,7 +843,9 @@ class BayesPointClassifier(KernelClassifier):
         parameters, place, other = self._streaming_parameters(), self._place(), copy(self.absorb())
         known = other._known(parameters)
         if not isinstance(other.predictor_, CellsPredictor):
-            other._absorb(parameters, place, known, 0.0)
+            with place.computing(FIT_LESS):
+                if other._absorb(parameters, place, known, 0.0):
+                    raise KeyboardInterrupt
             known = other._known(parameters)
         known, model = emptied(known)
         none = known.stream.label
@@ -859,18 +890,17 @@ class BayesPointClassifier(KernelClassifier):
         parameters, place = self._streaming_parameters(), self._place()
         check_is_fitted(self)
         check_is_fitted(other)
-        left, right = self.absorb()._known(parameters), other.absorb()._known(parameters)
-        reason = why_not_merged(left, right)
-        if reason is not None:
-            raise ValueError(f"these two cannot be merged: {reason}.")
-        if not right.stream.seen:
-            return self
-        fitted = copy(self)
         with ABSORBING, place.computing(FIT_LESS):
-            interrupted = fitted._absorb(parameters, place, merged(left, right), 0.0)
-        if interrupted:
-            raise KeyboardInterrupt
-        self.__dict__.update(fitted.__dict__)
+            left, right = self.absorb()._known(parameters), other.absorb()._known(parameters)
+            reason = why_not_merged(left, right)
+            if reason is not None:
+                raise ValueError(f"these two cannot be merged: {reason}.")
+            if not right.stream.seen:
+                return self
+            both, fitted = merged(left, right, parameters.half_life), self._copied()
+            if fitted._absorb(parameters, place, both, 0.0):
+                raise KeyboardInterrupt
+            self.__dict__ = fitted.__dict__
         return self
 
     # ------------------------------------------------------------------ looking inside
@@ -908,6 +938,7 @@ class BayesPointClassifier(KernelClassifier):
                 "feature_importances_ is computed from the X and y of fit when it is first asked "
                 "for: it is not there before fit, nor in copies and files made before that."
             )
+        self.absorb()
         settings, trained = self.settings_, self.trained_
         parameters = replace(self.checked_parameters(), kernel=self.kernel_)
         fingerprint = trained.drawn_with[SAME_DATA]
@@ -930,6 +961,8 @@ class BayesPointClassifier(KernelClassifier):
             raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
         proba, label = self.trained_.label_proba, self.trained_.label
         if proba is None or label is None:
+            if getattr(self, "stream_", None) is not None and len(self.stream_.history):
+                raise AttributeError("label_error_proba_ is there after fit, not partial_fit.")
             if METHODS[self.inference_].from_posterior:
                 raise AttributeError(
                     f"label_error_proba_ is left out above {MOST_LABEL_POINTS:,} points on a GPU "

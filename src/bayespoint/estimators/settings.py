@@ -316,19 +316,27 @@ def settings_to_begin(parameters: Parameters, data: TrainingData) -> Settings:
     settings = Settings(
         "ep", "rows of one class so far", decision, parameters.kernel, class_noise=noise
     )
-    return _first_settings(parameters, data, settings, _unit_of_gamma(parameters, data))
+    settings = _first_settings(parameters, data, settings, _unit_of_gamma(parameters, data))
+    if np.ndim(parameters.gamma):
+        settings = replace(settings, gamma=_given_widths(parameters, data))
+    return settings
+
+
+def _given_widths(parameters: Parameters, data: TrainingData) -> Array:
+    relative, n_features = np.asarray(parameters.gamma, dtype=np.float64), data.inputs.shape[1]
+    if len(relative) != n_features:
+        raise ValueError(
+            f"gamma must hold one width for each of the {n_features} features; got "
+            f"{len(relative)}. Give one for every column of X, or one number for all."
+        )
+    return relative
 
 
 def _widths(search: CellSearch, settings: Settings, scale: float) -> Widths:
     """Widths that are given, or learnt where that is asked for; else one."""
     given, X, kernel = search.parameters.gamma, search.data.inputs, search.parameters.kernel
     if np.ndim(given):
-        relative = np.asarray(given, dtype=np.float64)
-        if len(relative) != X.shape[1]:
-            raise ValueError(
-                f"gamma must hold one width for each of the {X.shape[1]} features; got "
-                f"{len(relative)}. Give one for every column of X, or one number for all."
-            )
+        relative = _given_widths(search.parameters, search.data)
         return Widths(kernel, relative, 1.0, settings.softness, None)
     one = Widths(kernel, None, float(settings.gamma), settings.softness, None)
     if not by_held_out(given):

@@ -13,7 +13,15 @@ from bayespoint.estimators.cells import CELL_SIZE, LINEAR_CELL_SIZE, TREES
 from bayespoint.estimators.data import TrainingData, origin_error, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.settings import Settings, settings_to_begin
-from bayespoint.estimators.streams import ANEW, ROWS_SHARE, Batch, Stream, begun, kept_rows
+from bayespoint.estimators.streams import (
+    ANEW,
+    ROWS_SHARE,
+    Batch,
+    Stream,
+    begun,
+    faded_stream,
+    kept_rows,
+)
 from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Draws, Plan
 from bayespoint.inference.ep.cells.cell import Message
@@ -33,7 +41,7 @@ from bayespoint.inference.ep.cells.sweeps import CellProblem
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.merging import contested, contradictions
+from bayespoint.space.merging import contested, contradictions, last_of
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
@@ -232,15 +240,14 @@ def absorbed(known: Known, parameters: Parameters, place: Any, plan: Plan, due: 
         trees = [replace(tree, waiting=tree.waiting | again) for tree in trees]
     if anew:
         trees = [replace(tree, waiting=np.ones(m, dtype=bool)) for tree in trees]
-    last = np.zeros(m, dtype=np.int64)
-    np.maximum.at(last, member[member >= 0], number[member >= 0])
     cells, trees = grown(
         cell_problem_, known.cells, trees, known.landmarks, plan, parameters.cache_bytes,
         0.0 if anew else due,
     )  # fmt: skip
     stream = replace(
-        stream, label=data.distinct.label, weight=data.distinct.weight, number=last,
-        waiting=np.array([tree.waiting for tree in trees]), pending=(),
+        stream, label=data.distinct.label, weight=data.distinct.weight,
+        number=last_of(data.distinct, number), pending=(),
+        waiting=np.array([tree.waiting for tree in trees]),
         anew=stream.seen if anew else stream.anew,
     ).with_lost([tree.lost for tree in trees])  # fmt: skip
     known = replace(known, X=data.inputs.matrix(), trees=trees, stream=stream)
@@ -293,9 +300,10 @@ def _without_old(
     And whether all cells are to be swept: rows were dropped, or all count less than they did.
     """
     stream, half_life = known.stream, parameters.half_life
-    most = most_rows(parameters, known.X, known.cells.n_trees, known.n_machines)
-    kept = kept_rows(stream, most, stream.n_pending, half_life)
     anew = half_life is not None and stream.seen - stream.anew > ANEW * half_life
+    kept = kept_rows(
+        stream, most_held(known, parameters), stream.n_pending, half_life if anew else None
+    )
     if np.all(kept):
         return known, anew
     trees = known.trees
@@ -324,12 +332,19 @@ def _without_old(
     return replace(known, X=known.X[rows], trees=trees, stream=stream), True
 
 
+def most_held(known: Known, parameters: Parameters) -> int:
+    """Rows that there is memory for."""
+    return most_rows(parameters, known.X, known.cells.n_trees, known.n_machines)
+
+
 def why_not_merged(left: Known, right: Known) -> str | None:
     """Return why two models cannot be merged; None if they can."""
     if left.stream is right.stream:
         return "they are one and the same"
     if not right.stream.fresh:
         return "the other was not made by fresh(), so that rows might count twice"
+    if right.stream.token in left.stream.merged.split():
+        return "it was merged before, so that rows would count twice; feed a new fresh()"
     if left.stream.origin != right.stream.origin:
         return "the other was made by fresh() of another model, or before settings were chosen anew"
     if not np.array_equal(left.classes, right.classes):
@@ -364,19 +379,24 @@ def emptied(known: Known) -> tuple[Known, CellModel]:
     return replace(known, X=known.X[:0], trees=trees, stream=stream), model
 
 
-def merged(left: Known, right: Known) -> Known:
-    """Return the first model, with the rows of the second waiting."""
-    mine, others = left.stream, right.stream
-    batch = Batch(right.X, others.label, others.weight)
-    lost = [united(*pair) for pair in zip(
-        mine.lost(len(left.trees)), _same_number(others.lost(len(right.trees)), len(left.trees)),
-        strict=True,
-    )]  # fmt: skip
+def merged(left: Known, right: Known, half_life: float | None) -> Known:
+    """Return the first model, with the rows of the second waiting, as if they had come now."""
+    others = right.stream
+    mine = faded_stream(left.stream, others.seen, half_life)
+    order = np.argsort(others.number, kind="stable")
+    batch = Batch(right.X[order], others.label[order], others.weight[order])
+    theirs = _same_number(others.lost(len(right.trees)), len(left.trees))
+    pairs = zip(mine.lost(len(left.trees)), theirs, strict=True)
+    lost = [united(*pair) for pair in pairs]
     stream = replace(
         mine, pending=(batch,), seen=mine.seen + others.seen, dropped=mine.dropped + others.dropped,
         history=np.concatenate([mine.history, others.history]),
+        merged=f"{mine.merged} {others.token}",
     ).predicted(others.z, others.z_label, others.z_weight)  # fmt: skip
-    trees = [replace(tree, lost=one) for tree, one in zip(left.trees, lost, strict=True)]
+    trees = [
+        replace(tree, lost=tree.lost if one is None else one)
+        for tree, one in zip(left.trees, lost, strict=True)
+    ]
     return replace(left, stream=stream.with_lost(lost), trees=trees)
 
 

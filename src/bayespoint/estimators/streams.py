@@ -4,6 +4,7 @@ Held rows, their labels and weights, sites and trees are those of EP by cells; r
 wait in `Stream.pending` until there are enough of them, or until somebody asks for a prediction.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from bayespoint.inference.ep.cells.growing import (
     faded,
 )
 from bayespoint.space.host import Host
-from bayespoint.space.inputs import same_precision
+from bayespoint.space.inputs import row_hashes, same_precision
 from bayespoint.space.links import VOTES_USUAL, Link, fit_links, vote_outputs
 
 # Rows join the model when so many wait, as a share of those held; a cell is swept when it has grown
@@ -100,6 +101,10 @@ class Stream:
         Same for streams that may be merged.
     fresh : bool
         Whether it began without rows, with the settings of another one, which stay.
+    token : str
+        Of one that began so: a hash of the first rows that it was fed.
+    merged : str
+        Tokens of those whose rows are here, with spaces between.
     dropped : int
         Rows that are held no more.
     pending : tuple of Batch
@@ -120,6 +125,8 @@ class Stream:
     history: Array = field(default_factory=lambda: np.empty((0, 2)))
     origin: str = ""
     fresh: bool = False
+    token: str = ""
+    merged: str = ""
     dropped: int = 0
     pending: tuple[Batch, ...] = ()
 
@@ -141,7 +148,7 @@ class Stream:
 
     def with_lost(self, lost: Sequence[Message | None]) -> "Stream":
         """Return the stream with other messages of rows that were dropped."""
-        known = [one for one in lost if one is not None]
+        known = [one for one in lost if one is not None and np.any(one.precision)]
         if len(known) < len(lost):
             return replace(self, lost_precision=None, lost_shift=None)
         return replace(
@@ -172,6 +179,14 @@ class Stream:
         return fitted.link
 
 
+def token_of(batch: Batch) -> str:
+    """Return what tells a stream from others: a hash of its first rows."""
+    digest = hashlib.blake2b(row_hashes(batch.X).tobytes(), digest_size=16)
+    digest.update(batch.label.tobytes())
+    digest.update(batch.weight.tobytes())
+    return digest.hexdigest()
+
+
 def begun(
     label: Array, weight: Array, n_trees: int, scores: Array, entropy: int, origin: str
 ) -> Stream:
@@ -195,6 +210,14 @@ def begun(
         label, weight, np.arange(len(label)), np.zeros((n_trees, len(label)), dtype=bool),
         len(label), len(label), len(label), z, label[some], weight[some], origin=origin,
     )  # fmt: skip
+
+
+def faded_weights(weight: Array, half_life: float | None) -> Array:
+    """Let the first rows of a call count less than the last."""
+    if half_life is None:
+        return weight
+    share = 0.5 ** (np.arange(len(weight))[::-1] / half_life)
+    return np.where(weight > 0, np.maximum(weight * share, LEAST_WEIGHT), 0.0)
 
 
 def faded_stream(stream: Stream, n_new: int, half_life: float | None) -> Stream:
@@ -288,8 +311,8 @@ def log_proba_of(proba: Array, label: Array, weight: Array) -> float:
     return float(np.average(np.log(np.maximum(right, LEAST_PROBABILITY)), weights=weight))
 
 
-def may_settle_again(known: Stream, parameters: Parameters) -> bool:
-    """Whether there are so many more rows that settings are looked at again."""
+def may_settle_again(known: Stream, parameters: Parameters, most: int) -> bool:
+    """Whether there are so many more rows, all of which can be held, that settings are chosen."""
     if known.fresh or known.dropped:
         return False
     named = [parameters.gamma, parameters.bias, parameters.softness, parameters.label_noise]
@@ -297,4 +320,4 @@ def may_settle_again(known: Stream, parameters: Parameters) -> bool:
     n_rows = len(known.label) + known.n_pending
     labels = np.concatenate([known.label, *(batch.label for batch in known.pending)])
     several = len(np.unique(labels)) > 1
-    return is_open and several and n_rows >= AGAIN * known.settled
+    return is_open and several and AGAIN * known.settled <= n_rows <= most

@@ -23,7 +23,7 @@ except ImportError as error:
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.classifier import BayesPointClassifier
-from bayespoint.estimators.streams import LEAST_WEIGHT
+from bayespoint.estimators.streams import faded_weights
 
 # Rows that wait are learnt when a prediction is asked for and they are this share of those learnt,
 # at least one. A row then costs the same at any size of the model.
@@ -180,12 +180,10 @@ class RiverClassifier(base.MiniBatchClassifier):
         if not self._names or not self._labels:
             return
         n_rows, half_life = len(self._labels), self.classifier_.half_life
-        share, weight = 1.0, np.ones(n_rows)
-        if half_life is not None:
-            share = 0.5 ** (n_rows / half_life)
-            weight = np.maximum(0.5 ** (np.arange(n_rows)[::-1] / half_life), LEAST_WEIGHT)
         X, y = self._matrix(self._rows), np.array(self._labels)
-        self.classifier_.partial_fit(X, y, sample_weight=None if half_life is None else weight)
+        self.classifier_.partial_fit(X, y)
+        share = 1.0 if half_life is None else 0.5 ** (n_rows / half_life)
+        weight = faded_weights(np.ones(n_rows), half_life)
         self._learnt = share * self._learnt + float(np.sum(weight))
         self._rows, self._labels, self._new_class = [], [], False
 

@@ -94,6 +94,15 @@ def contradictions(distinct: DistinctRows, sure: Any = slice(None)) -> Array:
     return np.sort(row[np.isin(group, several[count > 1])])
 
 
+def last_of(distinct: DistinctRows, number: Array | None = None) -> Array:
+    """Last row of the input that is equal to each distinct one, or the largest of its numbers."""
+    member = distinct.member
+    number = np.arange(len(member)) if number is None else number
+    found = np.zeros(len(distinct.row), dtype=np.int64)
+    np.maximum.at(found, member[member >= 0], number[member >= 0])
+    return found
+
+
 def contested(distinct: DistinctRows) -> Array:
     """Whether another label was given to an equal row, for each distinct row."""
     several, count = np.unique(distinct.group, return_counts=True)

@@ -213,7 +213,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "z": Array("mw"), "z_label": Array("w", "i", below="c"), "z_weight": Array("w", least=0),
         "lost_precision": Array("tmxx", needed=False), "lost_shift": Array("tmx", needed=False),
         "history": Array("h2", finite=False), "origin": Plain((str,)), "fresh": Plain(TRUTH),
-        "dropped": SEEN,
+        "token": Plain((str,)), "merged": Plain((str,)), "dropped": SEEN,
         "pending": (),  # which saving has learnt
     },
     Link: {"weights": Array("mm"), "offset": Array("m")},

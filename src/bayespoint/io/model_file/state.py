@@ -92,7 +92,7 @@ def _check_trained(trained: Trained, onion: bool, stream: Stream | None) -> None
     names, found = {*DRAW_SETTINGS, "label_noise", SAME_DATA}, trained.drawn_with
     # A stream that began with one class has drawn nothing.
     agree = found.keys() == (set() if onion else names) or (
-        stream is not None and found.keys() == {SAME_DATA}
+        stream is not None and found.keys() == names - {"inference", "label_noise"}
     )
     arrays = any(isinstance(v, np.ndarray) or sp.issparse(v) for v in found.values())
     refuse_if(not agree or arrays, "trained_.drawn_with is not what draws depend on.")

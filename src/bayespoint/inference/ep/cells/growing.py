@@ -1,4 +1,4 @@
-"""Cells that go on learning (mathematics: "Streams" in docs/theory/cells.md).
+"""Cells that go on learning ("Rows that keep coming" in docs/theory/cells.md).
 
 New rows join the cells that they fall into, with sites that say nothing yet; a cell that has grown
 enough is swept again from the sites that it has, and one that has grown too large is divided. What
@@ -152,7 +152,8 @@ def grown(
         A cell is swept when the rows that wait, by weight, are more than this share of the others;
         with landmarks all cells are, or none.
     """
-    if len(trees) == 1 and len(problem.copies) > SPLIT * settings.cell_size:
+    one_cell = len(trees) == 1 and trees[0].tree.n_cells == 1
+    if one_cell and len(problem.copies) > SPLIT * settings.cell_size:
         trees = trees * settings.n_trees
     n_machines = len(problem.targets)
     exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
@@ -192,7 +193,9 @@ def grown(
     )  # fmt: skip
     model = CellModel.of(fits, problem.copies, landmarks)
     nothing = np.empty((2, n_machines, 0))
-    return Cells(draws, model, nothing, none, np.full(n_machines, np.nan)), after
+    waiting = np.array([one.waiting for one in after])
+    cells = Cells(draws, model, nothing, none, np.full(n_machines, np.nan), waiting)
+    return cells, after
 
 
 def _swept(
