@@ -22,7 +22,7 @@ SIGNATURE = {
     "normalize_kernel": True, "bias": "auto", "inference": "auto", "n_draws": 100,
     "softness": "held-out", "label_noise": 0.0,
     "decision": "auto", "cell_size": "auto", "n_landmarks": "auto", "n_trees": "auto",
-    "class_weight": None, "cache_size": 2000, "max_time": None, "tol": 1e-3,
+    "half_life": None, "class_weight": None, "cache_size": 2000, "max_time": None, "tol": 1e-3,
     "warm_start": False, "device": "cpu", "n_jobs": None, "random_state": None, "verbose": 0,
 }  # fmt: skip
 

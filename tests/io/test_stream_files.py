@@ -72,7 +72,9 @@ def test_a_loaded_fit_goes_on(params, tmp_path):
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
-@pytest.mark.parametrize("kind", ["one cell", "cells", "landmarks"])
+@pytest.mark.parametrize(
+    "kind", ["one cell", "cells", pytest.param("landmarks", marks=pytest.mark.slow)]
+)
 def test_one_without_rows_goes_on_and_merges(kind, n_rows, tmp_path):
     X, y = data(3, n=90)
     clf = fed(X, y, **KINDS[kind])

@@ -497,8 +497,6 @@ class BayesPointClassifier(KernelClassifier):
             self.stream_ = replace(
                 stream, number=last_of(data.distinct), seen=data.n_samples, anew=data.n_samples
             )
-            if isinstance(inferred, Cells):
-                self.stream_ = replace(self.stream_, waiting=inferred.waiting)
         if held_out is not None and not (budget.interrupted and len(held_out.again)):
             if len(held_out.again):
                 held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))

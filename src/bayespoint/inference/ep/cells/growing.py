@@ -193,9 +193,7 @@ def grown(
     )  # fmt: skip
     model = CellModel.of(fits, problem.copies, landmarks)
     nothing = np.empty((2, n_machines, 0))
-    waiting = np.array([one.waiting for one in after])
-    cells = Cells(draws, model, nothing, none, np.full(n_machines, np.nan), waiting)
-    return cells, after
+    return Cells(draws, model, nothing, none, np.full(n_machines, np.nan)), after
 
 
 def _swept(

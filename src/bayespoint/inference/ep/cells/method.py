@@ -63,8 +63,6 @@ class Cells:
         Probability that each target is wrong, likewise.
     log_evidence : ndarray of shape (n_machines,)
         Likewise.
-    waiting : ndarray of bool, shape (n_trees, m)
-        Rows whose cells time did not allow for.
     """
 
     draws: Draws
@@ -72,7 +70,6 @@ class Cells:
     scores: Array
     wrong: Array
     log_evidence: Array
-    waiting: Array
 
 
 def cell_problem(
@@ -148,8 +145,7 @@ def infer_cells(
         resume=HeldCells(np.array([[f.tau, f.nu] for f in trees], dtype=np.float32)),
     )  # fmt: skip
     model = CellModel.of(trees, problem.copies, landmarks)
-    waiting = np.array([fit.waiting() for fit in trees])
-    return Cells(draws, model, scores / len(trees), wrong / len(trees), evidence, waiting)
+    return Cells(draws, model, scores / len(trees), wrong / len(trees), evidence)
 
 
 def _progress(plan: Plan, number: int, n_trees: int, begun: float) -> Callable[[int, int], None]:

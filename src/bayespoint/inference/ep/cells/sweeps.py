@@ -139,12 +139,6 @@ class TreeFit:
     moving: int
     swept: Array
 
-    def waiting(self) -> Array:
-        """Whether time did not allow for the cell of each row."""
-        found = np.empty(len(self.order), dtype=bool)
-        found[self.order] = np.repeat(~self.swept, np.diff(self.begin))
-        return found
-
     def cell(self, number: int) -> Array:
         """Rows of a cell."""
         return self.order[self.begin[number] : self.begin[number + 1]]
