@@ -98,7 +98,7 @@ def test_what_is_not_read_in_chunks(tmp_path, monkeypatch):
         chunks_of(written(tmp_path / "d.csv", "x,y\n" + "1" * 500), 4)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+@pytest.mark.parametrize("ending", [".csv.gz", pytest.param(".csv", marks=pytest.mark.slow)])
 def test_memory_is_that_of_a_chunk(tmp_path, ending):
     n_rows = 20_000
     path = written(tmp_path / f"d{ending}", "x,y\n" + "0.25,1\n" * n_rows)

@@ -50,7 +50,7 @@ def assert_goes_on(clf, again, X, y):
     assert_array_equal(clf.log_predictive_, again.log_predictive_)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loaded_stream_goes_on(kind, n_classes, tmp_path):
     X, y = data(n_classes, n=90)
