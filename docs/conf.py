@@ -27,7 +27,7 @@ autodoc_typehints = "none"
 autodoc_default_options = {
     # scikit-learn makes these, with references that only its own manual resolves.
     "exclude-members": (
-        "set_fit_request, set_score_request, set_predict_request, "
+        "set_fit_request, set_partial_fit_request, set_score_request, set_predict_request, "
         "set_predict_proba_request, set_decision_function_request"
     ),
 }
