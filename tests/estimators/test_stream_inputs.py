@@ -371,3 +371,23 @@ def test_learning_goes_on_after_a_fork_while_a_thread_learns():
     forked.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_widths_that_are_given_hold_from_one_class_on():
+    clf = moons(gamma=[0.1, 5.0]).partial_fit(X[Y == 1], Y[Y == 1], classes=[0, 1])
+    assert_array_equal(clf.partial_fit(X[Y == 0], Y[Y == 0]).gamma_, [0.1, 5.0])
+
+
+def test_changed_parameters_are_refused():
+    clf = moons().partial_fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match=r"\['softness'\] changed"):
+        clf.set_params(softness=0.7).partial_fit(X[100:], Y[100:])
+
+
+def test_a_model_is_merged_once():
+    clf = moons().partial_fit(X[:100], Y[:100])
+    other = clf.fresh().partial_fit(X[100:], Y[100:])
+    clf.merge(other)
+    with pytest.raises(ValueError, match="merged before"):
+        clf.merge(other)
+    assert n_held(clf) == len(X)
