@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from bayespoint import BayesPointClassifier
 from bayespoint.estimators import classifier as module
+from bayespoint.estimators import fitting
 
 GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
 CELLS = {"cell_size": 60, "n_landmarks": 0, "n_trees": 2}
@@ -157,13 +158,13 @@ def test_small_weights_are_not_old_rows():
 
 
 def count_searches(monkeypatch):
-    seen, settle = [], module.settle
+    seen, settle = [], fitting.settle
 
     def counted(parameters, data, *given, **options):
         seen.append(data.n_samples)
         return settle(parameters, data, *given, **options)
 
-    monkeypatch.setattr(module, "settle", counted)
+    monkeypatch.setattr(fitting, "settle", counted)
     return seen
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,18 @@ from joblib import effective_n_jobs
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint._support.budget import Budget
 from bayespoint._support.checks import entropy_of
 from bayespoint._support.devices import MOST_LABEL_POINTS, is_tensor
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
+from bayespoint.estimators import fitting
 from bayespoint.estimators.base import KernelClassifier, Trained
-from bayespoint.estimators.calibration import LINK_SHARE, LinkWork, folds_of, link_of
+from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.cell_predictor import CellsPredictor
-from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.fitting import SAME_DATA, Fitted, Given, fitted_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
 from bayespoint.estimators.making import (
-    Inferred,
-    draws_of,
-    held_out_proba,
-    label_probabilities,
-    left_out_of,
     predictor_of,
-    scores_left_out,
-    votes_link,
 )
 from bayespoint.estimators.parameters import (
     Parameters,
@@ -41,11 +34,7 @@ from bayespoint.estimators.parameters import (
 )
 from bayespoint.estimators.predictors import (
     Asked,
-    BayesPointPredictor,
-    Predictor,
-    VotePredictor,
 )
-from bayespoint.estimators.settings import Settings, choose_method, settle
 from bayespoint.estimators.stream_models import (
     Known,
     absorbed,
@@ -62,7 +51,6 @@ from bayespoint.estimators.streams import (
     JOINING,
     Batch,
     Stream,
-    begun,
     checked_batch,
     faded_stream,
     faded_weights,
@@ -73,26 +61,12 @@ from bayespoint.estimators.streams import (
     token_of,
     wider_classes,
 )
-from bayespoint.estimators.trials import problem_of
-from bayespoint.inference.draws import Draws, Gaussian, Plan
+from bayespoint.inference.draws import Plan
 from bayespoint.inference.engines import place_of
 from bayespoint.inference.ep.cells.method import (
-    Cells,
     HeldCells,
-    cell_problem,
-    infer_cells,
 )
 from bayespoint.inference.methods import METHODS
-from bayespoint.space.merging import contested, last_of
-
-# Settings that draws depend on: warm_start refuses to mix draws of different ones.
-DRAW_SETTINGS = (
-    "kernel", "gamma", "feature_groups", "degree", "coef0", "normalize_kernel", "bias", "softness",
-    "inference",
-)  # fmt: skip
-
-# What else must not have changed, as messages call it.
-SAME_DATA = "X, y or sample_weight"
 
 # What takes less memory than a fit that has none.
 FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
@@ -393,7 +367,7 @@ class BayesPointClassifier(KernelClassifier):
         self.__dict__.clear()
         self.__dict__.update(fitted.__dict__)
         if not is_tensor(X):  # which may take the memory of a GPU
-            self._given = {"X": X, "y": y, "sample_weight": sample_weight}
+            self._given = Given(X, y, sample_weight)
         if interrupted:
             raise KeyboardInterrupt
         return self
@@ -410,151 +384,27 @@ class BayesPointClassifier(KernelClassifier):
 
     def _fit(self, parameters: Parameters, place: Any, X: Any, y: Any, sample_weight: Any) -> bool:
         """Fit, and return whether Ctrl-C cut it short."""
-        max_time, precomputed = parameters.max_time, parameters.precomputed
-        budget = Budget(
-            None if max_time is None else (1 - LINK_SHARE) * max_time,
-            "bayespoint" if parameters.verbose else None,
-        )
-        inputs, y = place.training_inputs(self, X, y, precomputed=precomputed)
-        data = training_data(
-            inputs, y, sample_weight, class_weight=parameters.class_weight,
-            precomputed=precomputed,
-        )  # fmt: skip
-        if not precomputed:
-            parameters.groups(data.inputs.shape[1])  # refuses the wrong number
-        del inputs  # the memory of all rows: data have the distinct ones
+        budget = parameters.budget(1 - LINK_SHARE)
+        data = fitting.checked_data(self, parameters, place, X, y, sample_weight)
         going_on = parameters.warm_start and hasattr(self, "settings_")
-        before = self.settings_.inference if going_on else None
-        settings, rival = choose_method(parameters, data, place, before)
-        held, trained = self._begin(parameters, data, settings)
-        with (
-            budget.catching_interrupts(),
-            open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
-        ):
-            if held is not None and not METHODS[settings.inference].closed_form:
-                settings = self._settings_as_before(settings)
-            else:
-                settings = settle(
-                    parameters, data, settings, rival, entropy=trained.entropy, budget=budget,
-                    threads=threads,
-                )  # fmt: skip
-            parameters = replace(parameters, kernel=settings.kernel_name)
-            method = METHODS[settings.inference]
-            drawn_with = trained.drawn_with | {"inference": settings.inference}
-            trained = replace(trained, drawn_with=drawn_with)
-            kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
-            problem = problem_of(
-                kernel, data.inputs, data.distinct, settings, data.classes.tolist(),
-                cache_bytes=parameters.cache_bytes if settings.cells is None else 0,
-                threads=threads,
-            )  # fmt: skip
-            data.check_origin(problem.rows.diagonal)
-            if settings.softness == 0:
-                data.check_consistent(settings.class_noise)
-            folds = None
-            if settings.decision == "bayes_point":
-                folds = folds_of(data.distinct.label, group=data.distinct.group)
-            plan = Plan(parameters.n_draws, parameters.tol, trained.entropy, budget, threads, folds)
-            inferred: Inferred
-            if settings.cells is None:
-                inferred = method.infer(problem, plan, held)
-            else:
-                problem.rows.release()
-                alone = ~contested(data.distinct)
-                inferred = infer_cells(
-                    cell_problem(problem, kernel, data.inputs, alone, data.own_copies),
-                    settings.cells,
-                    plan,
-                    parameters.cache_bytes,
-                    held,
-                )
-            predictor = predictor_of(inferred, problem, data, settings, kernel)
-            proba = label_probabilities(
-                inferred, problem, data, settings, most_points=place.most_label_points,
-                whitener=predictor.whitener if isinstance(predictor, VotePredictor) else None,
-            )  # fmt: skip
-            links = None
-            if isinstance(predictor, BayesPointPredictor):
-                draws = draws_of(inferred)
-                plan = replace(plan, n_draws=draws.n_draws)
-                work = LinkWork(method, problem, data.distinct.label, plan, kernel, data.inputs)
-                links = link_of(work, left_out_of(inferred, data), max_time)
-            elif settings.decision == "calibrated" and not isinstance(inferred, Draws):
-                links = votes_link(inferred, data, predictor.noise)
-            if links is not None:
-                predictor = replace(predictor, link=links.link)  # type: ignore[call-arg]
-            held_out = held_out_proba(inferred, problem, data, predictor, links)
-        if proba is not None:
-            trained = replace(trained, label_proba=proba[0], label=proba[1])
-        self._keep(place, data, settings, inferred, predictor, trained)
-        self.stream_ = None
-        if settings.votes and isinstance(inferred, Gaussian | Cells):
-            n_trees = len(inferred.model.roots) if isinstance(inferred, Cells) else 1
-            stream = begun(
-                data.distinct.label, data.distinct.weight, n_trees,
-                scores_left_out(inferred, data)[0], trained.entropy, data.distinct.fingerprint,
-            )  # fmt: skip
-            self.stream_ = replace(
-                stream, number=last_of(data.distinct), seen=data.n_samples, anew=data.n_samples
-            )
-        if held_out is not None and not (budget.interrupted and len(held_out.again)):
-            if len(held_out.again):
-                held_out.proba[held_out.again] = self.predict_proba(_rows_of(X, held_out.again))
-            self.trained_ = replace(trained, held_out=held_out.proba)
+        before = self._fitted() if going_on else None
+        self._keep(fitting.fit(parameters, place, data, budget, before))
+        held_out = self.trained_.held_out
+        if held_out is not None and len(again := np.flatnonzero(np.isnan(held_out[:, 0]))):
+            held_out[again] = self.predict_proba(_rows_of(X, again))
         return budget.interrupted
 
-    def _begin(
-        self, parameters: Parameters, data: TrainingData, settings: Settings
-    ) -> tuple[Draws | None, Trained]:
-        """Return the draws of the last fit to add to, or None, and what this fit remembers."""
-        drawn_with = self._asked_for() | {"inference": settings.inference}
-        chosen = by_evidence(parameters.label_noise)
-        drawn_with["label_noise"] = (
-            parameters.label_noise if chosen else settings.class_noise.tolist()
-        )
-        drawn_with[SAME_DATA] = data.distinct.fingerprint
-        if not parameters.warm_start or not _can_go_on(getattr(self, "draws_", None)):
-            entropy = entropy_of(parameters.random_state)
-            return None, Trained(data.n_samples, data.distinct.row, entropy, drawn_with)
-        before = self.trained_.drawn_with
-        changed = [name for name in drawn_with if drawn_with[name] != before.get(name)]
-        if METHODS[settings.inference].closed_form:  # sites of other settings are a start, too
-            changed = [name for name in changed if name in ("inference", SAME_DATA)]
-        if changed:
-            raise ValueError(
-                f"warm_start=True goes on with the last fit, but {changed} changed "
-                f"since then. Set warm_start=False to start anew."
-            )
-        trained = Trained(data.n_samples, data.distinct.row, self.trained_.entropy, drawn_with)
-        return self.draws_ if self.draws_.finished else None, trained
+    def _fitted(self) -> Fitted:
+        """Return what the last fit left."""
+        names = [one.name for one in fields(Fitted)]
+        held: dict[str, Any] = {name: getattr(self, f"{name}_", None) for name in names}
+        return Fitted(**held | {"given": getattr(self, "_given", None)})
 
-    def _settings_as_before(self, settings: Settings) -> Settings:
-        """Numbers as they were when the held draws were made."""
-        before = self.settings_
-        return replace(
-            settings, kernel_name=self.kernel_, gamma=before.gamma, bias=before.bias,
-            softness=before.softness, class_noise=before.class_noise,
-            log_evidence=before.log_evidence,
-        )  # fmt: skip
-
-    def _keep(
-        self, place: Any, data: TrainingData, settings: Settings, inferred: Inferred,
-        predictor: Predictor, trained: Trained,
-    ) -> None:  # fmt: skip
-        """Store what prediction, further draws and inspection need."""
-        draws = draws_of(inferred)
-        if isinstance(inferred, Gaussian):
-            evidence = float(np.sum([p.log_evidence for p in inferred.posteriors]))
-            settings = replace(settings, log_evidence=evidence)
-        elif isinstance(inferred, Cells):
-            evidence = float(np.sum(inferred.log_evidence))
-            known = None if np.isnan(evidence) else evidence  # a stream does not
-            settings = replace(settings, log_evidence=known)
-        self.device_, self.classes_ = place.name, data.classes
-        self.settings_, self.trained_, self.predictor_ = settings, trained, predictor
-        self.draws_ = replace(draws, factor=None, left_out=None)
-        self.support_ = data.distinct.row[predictor.used]
-        self.support_vectors_ = data.inputs.support_vectors(predictor.used)
+    def _keep(self, fitted: Fitted) -> None:
+        """Hold what a fit left."""
+        held = {f"{name}_": value for name, value in vars(fitted).items()}
+        self._given = held.pop("given_")
+        self.__dict__.update(held)
 
     # ------------------------------------------------------------------ rows that keep coming
 
@@ -623,7 +473,7 @@ class BayesPointClassifier(KernelClassifier):
         if not hasattr(self, "predictor_"):
             return self._first_batch(parameters, place, X, y, classes, sample_weight)
         known, waiting = self._known(parameters), self.stream_.waiting
-        self._refuse_changes()
+        self._refuse_changes(parameters)
         X, y, weight = checked_batch(self, X, y, sample_weight, known.X.dtype)
         wider = wider_classes(self.classes_, classes, y if len(y) else None)
         new_class = len(wider) > len(self.classes_)
@@ -646,26 +496,15 @@ class BayesPointClassifier(KernelClassifier):
         self.stream_ = replace(stream, waiting=waiting)  # the model knows what it knew
         return False
 
-    def _refuse_changes(self) -> None:
+    def _refuse_changes(self, parameters: Parameters) -> None:
         """Refuse parameters that are not those that the model was made with."""
-        before, now = self.trained_.drawn_with, self._asked_for()
+        before, now = self.trained_.drawn_with, parameters.asked
         changed = [name for name, value in now.items() if before.get(name, value) != value]
         if changed:
             raise ValueError(
                 f"partial_fit goes on with the model that there is, but {changed} changed since "
                 f"then. Set them back, or call fit to start anew."
             )
-
-    def _asked_for(self) -> dict[str, Any]:
-        """Parameters that draws depend on, as they were asked for."""
-        found = {name: getattr(self, name) for name in DRAW_SETTINGS if name != "inference"}
-        if np.ndim(self.gamma):
-            found["gamma"] = np.asarray(self.gamma).tolist()
-        if self.feature_groups is not None:
-            found["feature_groups"] = [
-                label if isinstance(label, str) else int(label) for label in self.feature_groups
-            ]
-        return found
 
     def _noise_of(self, parameters: Parameters) -> Any:
         """Rates of wrong labels as given, or the one that was chosen."""
@@ -683,14 +522,14 @@ class BayesPointClassifier(KernelClassifier):
         if len(there) < 2 and len(named) > 1:
             known = begun_with_one_class(parameters, inputs, y, weight, named)
             entropy = entropy_of(parameters.random_state)
-            self.trained_ = Trained(0, np.zeros(0), entropy, self._asked_for())
+            self.trained_ = Trained(0, np.zeros(0), entropy, parameters.asked)
             known = replace(known, stream=known.stream.told(len(y), np.nan))
             return self._absorb(parameters, place, known, 0.0)
         present = of_present(parameters, named, there)
         interrupted = self._fit(present, place, X, y, sample_weight)
         self.stream_ = self.stream_.told(len(y), np.nan)
         if not is_tensor(X):
-            self._given = {"X": X, "y": y, "sample_weight": sample_weight}
+            self._given = Given(X, y, sample_weight)
         if len(named) > len(self.classes_):
             known = self._known(parameters)
             noise = class_noise(self._noise_of(parameters), named)
@@ -751,7 +590,7 @@ class BayesPointClassifier(KernelClassifier):
 
     def _absorb(self, parameters: Parameters, place: Any, known: Known, due: float) -> bool:
         """Sweep cells that have grown; whether Ctrl-C cut it short."""
-        budget = Budget(parameters.max_time, "bayespoint" if parameters.verbose else None)
+        budget = parameters.budget()
         parameters = replace(parameters, kernel=known.kernel.name)
         with (
             budget.catching_interrupts(),
@@ -766,8 +605,8 @@ class BayesPointClassifier(KernelClassifier):
         drawn_with = self.trained_.drawn_with | {SAME_DATA: data.distinct.fingerprint}
         rows = np.arange(len(known.stream.label))
         trained = Trained(known.stream.seen, rows, self.trained_.entropy, drawn_with)
-        self._keep(place, data, known.settings, cells, predictor, trained)
-        self.support_, self.stream_ = rows, known.stream
+        fitted = fitted_of(place, data, known.settings, cells, predictor, trained)
+        self._keep(replace(fitted, support=rows, stream=known.stream))
         self._remember(known.X)
         return budget.interrupted
 
@@ -775,7 +614,7 @@ class BayesPointClassifier(KernelClassifier):
         """Rows that importances are computed from."""
         stream = self.stream_
         y = self.classes_[stream.label]
-        self._given = {"X": X, "y": y, "sample_weight": stream.weight}
+        self._given = Given(X, y, stream.weight)
 
     def absorb(self) -> "BayesPointClassifier":
         """Learn the rows that `partial_fit` has taken and not learnt yet.
@@ -931,7 +770,7 @@ class BayesPointClassifier(KernelClassifier):
     def _importances(self) -> Importances:
         if hasattr(self, "trained_") and self.trained_.importances is not None:
             return self.trained_.importances
-        if not hasattr(self, "settings_") or not hasattr(self, "_given"):
+        if not hasattr(self, "settings_") or getattr(self, "_given", None) is None:
             raise AttributeError(
                 "feature_importances_ is computed from the X and y of fit when it is first asked "
                 "for: it is not there before fit, nor in copies and files made before that."
@@ -940,7 +779,7 @@ class BayesPointClassifier(KernelClassifier):
         settings, trained = self.settings_, self.trained_
         parameters = replace(self.checked_parameters(), kernel=self.kernel_)
         fingerprint = trained.drawn_with[SAME_DATA]
-        data = data_again(copy(self), parameters, fingerprint, self.classes_, **self._given)
+        data = data_again(copy(self), parameters, fingerprint, self.classes_, *self._given)
         group = parameters.groups(data.inputs.shape[1])
         found = importances_of(parameters, data, settings, trained.entropy, group)
         self.trained_ = replace(trained, importances=found)
@@ -973,11 +812,6 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
-
-
-def _can_go_on(draws: Draws | None) -> bool:
-    """Whether a fit left draws, or sites of cells, for another one."""
-    return draws is not None and (bool(draws.coef) or isinstance(draws.resume, HeldCells))
 
 
 def _rows_of(X: Any, chosen: Array) -> Any:

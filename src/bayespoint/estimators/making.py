@@ -1,7 +1,7 @@
 """From what inference found to a predictor, and to the probability of each training label."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -141,21 +141,6 @@ def left_out_of(inferred: Inferred, data: TrainingData) -> Array | None:
     return np.array([p.bayes_point_left_out(alone, own) for p in inferred.posteriors])
 
 
-class HeldOut(NamedTuple):
-    """What a model says of rows of X that it has not seen.
-
-    Attributes
-    ----------
-    proba : ndarray of float32, shape (n_samples, n_classes)
-    again : ndarray of int
-        Rows that are there again, or have weight 0: the model says of them what it says of new
-        ones, which is still missing.
-    """
-
-    proba: Array
-    again: Array
-
-
 def _unseen(links: FittedLink | None) -> list[tuple[Array, Link]]:
     """Rows, and the link that has not seen them."""
     return [] if links is None else [(links.fold == k, one) for k, one in enumerate(links.without)]
@@ -164,10 +149,11 @@ def _unseen(links: FittedLink | None) -> list[tuple[Array, Link]]:
 def held_out_proba(
     inferred: Inferred, problem: Problem, data: TrainingData, predictor: Predictor,
     links: FittedLink | None,
-) -> HeldOut | None:  # fmt: skip
+) -> Array | None:  # fmt: skip
     """Probabilities of the classes of each row of X without it; None where they would take a fit.
 
-    Where rows are equal, one of them is left out.
+    Where rows are equal, one of them is left out. NaN for rows of weight 0, and for those that are
+    still there where one is left out: the model says of them what it says of new ones.
     """
     member, again = data.distinct.member, data.distinct.member < 0
     left_out = left_out_of(inferred, data)
@@ -187,13 +173,15 @@ def held_out_proba(
         again = again | (copies[member] > 1)
     else:
         return None
-    return HeldOut(proba.astype(np.float32)[member], np.flatnonzero(again))
+    proba = proba.astype(np.float32)[member]
+    proba[again] = np.nan
+    return proba
 
 
 def label_probabilities(
-    inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings, *,
-    whitener: Array | None, most_points: float,
-) -> tuple[Array, Array] | None:  # fmt: skip
+    inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings,
+    predictor: Predictor, most_points: float,
+) -> tuple[Array, Array] | tuple[None, None]:  # fmt: skip
     """Posterior probability of each true class for each row of X, and the given class numbers.
 
     NaN for rows of weight 0. None where the method does not know, or where nothing else needs the
@@ -207,8 +195,9 @@ def label_probabilities(
     elif not METHODS[settings.inference].from_posterior or (
         len(problem.row) > most_points and not settings.votes
     ):
-        return None
+        return None, None
     else:
+        whitener = predictor.whitener if isinstance(predictor, VotePredictor) else None
         votes = sampled_votes(problem, inferred.coef, factor_of(inferred, problem), whitener)
     proba = np.vstack([class_probabilities(votes), np.full(len(data.classes), np.nan)])
     member = data.distinct.member

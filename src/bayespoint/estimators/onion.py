@@ -8,7 +8,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint._support.budget import Budget
 from bayespoint._support.checks import entropy_of
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
@@ -177,11 +176,7 @@ class OnionClassifier(KernelClassifier):
 
     def _fit(self, parameters: Parameters, X: Any, y: Any, sample_weight: Any) -> bool:
         """Fit, and return whether Ctrl-C cut it short."""
-        max_time, precomputed = parameters.max_time, parameters.precomputed
-        budget = Budget(
-            None if max_time is None else (1 - LINK_SHARE) * max_time,
-            "bayespoint" if parameters.verbose else None,
-        )
+        budget, precomputed = parameters.budget(1 - LINK_SHARE), parameters.precomputed
         inputs, y = Host(self.n_jobs).training_inputs(self, X, y, precomputed=precomputed)
         data = training_data(
             inputs, y, sample_weight, class_weight=parameters.class_weight,

@@ -1,13 +1,14 @@
 """The parameters of estimators: checks, and what they mean for given classes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
+from bayespoint._support.budget import Budget
 from bayespoint._support.checks import (
     check_choice,
     check_number,
@@ -27,6 +28,12 @@ AUTO = "auto"  # the same, for the bias
 ARD = "ard"  # the same, with a width for each feature
 
 DECISIONS = ("bayes_point", "vote", "calibrated", "span_vote")
+
+# Parameters that draws depend on: a fit that goes on with another refuses to mix different ones.
+# The method and the rates of wrong labels count as well, as the fit settles them.
+DRAW_SETTINGS = (
+    "kernel", "gamma", "feature_groups", "degree", "coef0", "normalize_kernel", "bias", "softness",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +67,14 @@ class Parameters:
     relative: Array | None = None  # widths of features, in units of the common one
     kernel_open: bool = False  # whether the data may ask for another kernel
     half_life: float | None = None
+    asked: dict[str, Any] = field(default_factory=dict)  # DRAW_SETTINGS, as they were given
 
     @classmethod
     def checked(cls, params: Mapping[str, Any]) -> "Parameters":
         """Check parameters, given by name."""
         check_parameters(params)
-        names = [field.name for field in fields(cls) if field.name in params]
-        given = {name: params[name] for name in names}
+        names = [one.name for one in fields(cls) if one.name in params]
+        given = {name: params[name] for name in names} | {"asked": _draw_settings(params)}
         if isinstance(params["kernel"], str) and params["kernel"] == AUTO:
             given |= {"kernel": "rbf", "kernel_open": by_held_out(params["gamma"])}
         return cls(**given)
@@ -80,6 +88,11 @@ class Parameters:
     def cache_bytes(self) -> int:
         """Memory for kernel rows."""
         return int(self.cache_size * 1e6)
+
+    def budget(self, share: float = 1.0) -> Budget:
+        """Return a share of the time that there is, from now on."""
+        seconds = None if self.max_time is None else share * self.max_time
+        return Budget(seconds, "bayespoint" if self.verbose else None)
 
     def groups(self, n_columns: int) -> Array:
         """Return the number of each column's group: its own where no groups are given."""
@@ -101,6 +114,18 @@ class Parameters:
             self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, bias=bias,
             normalize=self.normalize_kernel,
         )  # fmt: skip
+
+
+def _draw_settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that draws depend on, without arrays, so that they can be compared."""
+    found = {name: params[name] for name in DRAW_SETTINGS}
+    if np.ndim(params["gamma"]):
+        found["gamma"] = np.asarray(params["gamma"]).tolist()
+    if params["feature_groups"] is not None:
+        found["feature_groups"] = [
+            label if isinstance(label, str) else int(label) for label in params["feature_groups"]
+        ]
+    return found
 
 
 def on_cpu_only(kernel: Any, inference: str) -> tuple[str, str] | None:

@@ -14,8 +14,9 @@ import scipy.sparse as sp
 from bayespoint.estimators import predictors
 from bayespoint.estimators.base import Trained
 from bayespoint.estimators.cell_predictor import CellsPredictor
-from bayespoint.estimators.classifier import DRAW_SETTINGS, SAME_DATA
+from bayespoint.estimators.fitting import SAME_DATA
 from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.parameters import DRAW_SETTINGS
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
@@ -89,7 +90,8 @@ def _check_classes(classes: list[Any], settings: Settings, sizes: dict[str, int]
 
 
 def _check_trained(trained: Trained, onion: bool, stream: Stream | None) -> None:
-    names, found = {*DRAW_SETTINGS, "label_noise", SAME_DATA}, trained.drawn_with
+    found = trained.drawn_with
+    names = {*DRAW_SETTINGS, "inference", "label_noise", SAME_DATA}
     # A stream that began with one class has drawn nothing.
     agree = found.keys() == (set() if onion else names) or (
         stream is not None and found.keys() == names - {"inference", "label_noise"}
