@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from bayespoint import BayesPointClassifier
 from bayespoint.estimators import classifier as module
+from bayespoint.estimators import stream_steps
 
 GIVEN = {"gamma": 2.0, "softness": 0.1, "bias": 1.0, "inference": "ep", "random_state": 0}
 CELLS = {"cell_size": 60, "n_landmarks": 0, "n_trees": 1}
@@ -314,7 +315,7 @@ def test_an_error_inside_leaves_the_model_as_it_was(monkeypatch):
         raise MemoryError("no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "absorbed", fails)
+        patch.setattr(stream_steps, "absorbed", fails)
         for call in (lambda: clf.partial_fit(X[103:], Y[103:]), lambda: clf.predict(NEW)):
             with pytest.raises(MemoryError):
                 call()

@@ -1,4 +1,4 @@
-"""BayesPointClassifier: validate, settle, problem, infer, predictor, link."""
+"""BayesPointClassifier: what is given is checked, `fitting` and `stream_steps` do the rest."""
 
 import os
 import threading
@@ -7,65 +7,22 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint._support.checks import entropy_of
 from bayespoint._support.devices import MOST_LABEL_POINTS, is_tensor
-from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
-from bayespoint.estimators import fitting
-from bayespoint.estimators.base import KernelClassifier, Trained
+from bayespoint.estimators import fitting, stream_merging, stream_steps
+from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.calibration import LINK_SHARE
-from bayespoint.estimators.cell_predictor import CellsPredictor
-from bayespoint.estimators.fitting import SAME_DATA, Fitted, Given, fitted_of
+from bayespoint.estimators.data import rows_of
+from bayespoint.estimators.fitting import SAME_DATA, Fitted, Given, data_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
-from bayespoint.estimators.making import (
-    predictor_of,
-)
-from bayespoint.estimators.parameters import (
-    Parameters,
-    by_evidence,
-    check_weights,
-    class_noise,
-    on_cpu_only,
-)
-from bayespoint.estimators.predictors import (
-    Asked,
-)
-from bayespoint.estimators.stream_models import (
-    Known,
-    absorbed,
-    begun_with_one_class,
-    check_newest,
-    emptied,
-    known_of,
-    merged,
-    most_held,
-    why_not_merged,
-)
-from bayespoint.estimators.streams import (
-    DUE,
-    JOINING,
-    Batch,
-    Stream,
-    checked_batch,
-    faded_stream,
-    faded_weights,
-    log_proba_of,
-    may_settle_again,
-    of_present,
-    rows_asked,
-    token_of,
-    wider_classes,
-)
-from bayespoint.inference.draws import Plan
+from bayespoint.estimators.parameters import Parameters, check_weights, on_cpu_only
+from bayespoint.estimators.predictors import Asked
+from bayespoint.estimators.stream_models import known_of
+from bayespoint.estimators.streams import checked_batch, faded_weights
 from bayespoint.inference.engines import place_of
-from bayespoint.inference.ep.cells.method import (
-    HeldCells,
-)
 from bayespoint.inference.methods import METHODS
 
 # What takes less memory than a fit that has none.
@@ -358,18 +315,19 @@ class BayesPointClassifier(KernelClassifier):
         -------
         self : BayesPointClassifier
         """
-        parameters = self.checked_parameters()
-        place = self._place()
+        parameters, place = self.checked_parameters(), self._place()
+        before = self._fitted() if parameters.warm_start and hasattr(self, "settings_") else None
+        budget = parameters.budget(1 - LINK_SHARE)
         # Work on a copy: a fit that fails or is refused leaves the model that was there.
-        fitted = copy(self)
+        other = copy(self)
         with place.computing(FIT_LESS):
-            interrupted = fitted._fit(parameters, place, X, y, sample_weight)
-        self.__dict__.clear()
-        self.__dict__.update(fitted.__dict__)
-        if not is_tensor(X):  # which may take the memory of a GPU
-            self._given = Given(X, y, sample_weight)
-        if interrupted:
-            raise KeyboardInterrupt
+            inputs, labels = place.training_inputs(other, X, y, precomputed=parameters.precomputed)
+            data = data_of(parameters, inputs, labels, sample_weight)
+            del inputs  # the memory of all rows: data have the distinct ones
+            fitted = fitting.fit(parameters, place, data, budget, before)
+            other._keep_first(fitted, Given(X, y, sample_weight))
+        self.__dict__ = other.__dict__
+        budget.raise_if_interrupted()
         return self
 
     def checked_parameters(self) -> Parameters:
@@ -382,18 +340,6 @@ class BayesPointClassifier(KernelClassifier):
             self.device, n_jobs=self.n_jobs, on_cpu_only=on_cpu_only(self.kernel, self.inference)
         )
 
-    def _fit(self, parameters: Parameters, place: Any, X: Any, y: Any, sample_weight: Any) -> bool:
-        """Fit, and return whether Ctrl-C cut it short."""
-        budget = parameters.budget(1 - LINK_SHARE)
-        data = fitting.checked_data(self, parameters, place, X, y, sample_weight)
-        going_on = parameters.warm_start and hasattr(self, "settings_")
-        before = self._fitted() if going_on else None
-        self._keep(fitting.fit(parameters, place, data, budget, before))
-        held_out = self.trained_.held_out
-        if held_out is not None and len(again := np.flatnonzero(np.isnan(held_out[:, 0]))):
-            held_out[again] = self.predict_proba(_rows_of(X, again))
-        return budget.interrupted
-
     def _fitted(self) -> Fitted:
         """Return what the last fit left."""
         names = [one.name for one in fields(Fitted)]
@@ -405,6 +351,15 @@ class BayesPointClassifier(KernelClassifier):
         held = {f"{name}_": value for name, value in vars(fitted).items()}
         self._given = held.pop("given_")
         self.__dict__.update(held)
+
+    def _keep_first(self, fitted: Fitted, given: Given) -> None:
+        """Hold what a fit to given rows left, and predict those that it has not left out."""
+        if fitted.given is None and not is_tensor(given.X):  # which may take the memory of a GPU
+            fitted = replace(fitted, given=given)
+        self._keep(fitted)
+        held_out = fitted.trained.held_out
+        if held_out is not None and len(again := np.flatnonzero(np.isnan(held_out[:, 0]))):
+            held_out[again] = self.predict_proba(rows_of(given.X, again))
 
     # ------------------------------------------------------------------ rows that keep coming
 
@@ -447,174 +402,32 @@ class BayesPointClassifier(KernelClassifier):
         >>> clf.log_predictive_.shape, clf.score(X, y) > 0.9
         ((3,), True)
         """
-        parameters = self._streaming_parameters()
-        place = self._place()
+        parameters, place = self._streaming_parameters(), self._place()
         with ABSORBING, place.computing(FIT_LESS):
-            fitted = self._copied()
-            if fitted._partial_fit(parameters, place, X, y, classes, sample_weight):
-                raise KeyboardInterrupt
-            self.__dict__ = fitted.__dict__  # at once: others may be predicting
+            other = copy(self)
+            if not hasattr(self, "predictor_"):
+                inputs, y = place.training_inputs(other, X, y, precomputed=False)
+                weight = check_weights(sample_weight, len(y))
+                weight = faded_weights(weight, parameters.half_life)
+                fitted = stream_steps.begin(parameters, place, inputs, y, weight, classes)
+                other._keep_first(fitted, Given(X, y, weight))
+            else:
+                fitted = self._fitted()
+                stream_steps.check_goes_on(fitted, parameters)
+                dtype = fitted.support_vectors.dtype
+                X, y, weight = checked_batch(other, X, y, sample_weight, dtype)
+                other._keep(stream_steps.learn(fitted, parameters, place, X, y, weight, classes))
+            self.__dict__ = other.__dict__  # at once: others may be predicting
         return self
-
-    def _copied(self) -> "BayesPointClassifier":
-        """Return a copy, with the data that importances are computed from."""
-        other = copy(self)
-        if hasattr(self, "_given"):
-            other._given = self._given
-        return other
 
     def _streaming_parameters(self) -> Parameters:
         return replace(self.checked_parameters(), inference="ep", warm_start=False)
 
-    def _partial_fit(
-        self, parameters: Parameters, place: Any, X: Any, y: Any, classes: Any, sample_weight: Any
-    ) -> bool:
-        """Take rows, and return whether Ctrl-C cut it short."""
-        if not hasattr(self, "predictor_"):
-            return self._first_batch(parameters, place, X, y, classes, sample_weight)
-        known, waiting = self._known(parameters), self.stream_.waiting
-        self._refuse_changes(parameters)
-        X, y, weight = checked_batch(self, X, y, sample_weight, known.X.dtype)
-        wider = wider_classes(self.classes_, classes, y if len(y) else None)
-        new_class = len(wider) > len(self.classes_)
-        known = replace(known, stream=self._predicted(known.stream, place, X, y, weight))
-        if not len(y) and not new_class:
-            self.stream_ = replace(known.stream, waiting=waiting)
-            return False
-        known = known.of_classes(wider, class_noise(self._noise_of(parameters), wider))
-        stream = faded_stream(known.stream, len(y), parameters.half_life)
-        batch = Batch(X, np.searchsorted(wider, y), faded_weights(weight, parameters.half_life))
-        if stream.fresh and not stream.seen:
-            stream = replace(stream, token=token_of(batch))
-        stream = replace(stream, pending=(*stream.pending, batch), seen=stream.seen + len(y))
-        known = replace(known, stream=stream)
-        check_newest(known, parameters, place)
-        if may_settle_again(stream, parameters, most_held(known, parameters)):
-            return self._settle_again(parameters, place, known)
-        if new_class or stream.n_pending > JOINING * len(stream.label):
-            return self._absorb(parameters, place, known, DUE)
-        self.stream_ = replace(stream, waiting=waiting)  # the model knows what it knew
-        return False
-
-    def _refuse_changes(self, parameters: Parameters) -> None:
-        """Refuse parameters that are not those that the model was made with."""
-        before, now = self.trained_.drawn_with, parameters.asked
-        changed = [name for name, value in now.items() if before.get(name, value) != value]
-        if changed:
-            raise ValueError(
-                f"partial_fit goes on with the model that there is, but {changed} changed since "
-                f"then. Set them back, or call fit to start anew."
-            )
-
-    def _noise_of(self, parameters: Parameters) -> Any:
-        """Rates of wrong labels as given, or the one that was chosen."""
-        chosen = by_evidence(parameters.label_noise)
-        return float(self.settings_.class_noise[0]) if chosen else parameters.label_noise
-
-    def _first_batch(
-        self, parameters: Parameters, place: Any, X: Any, y: Any, classes: Any, sample_weight: Any
-    ) -> bool:
-        inputs, y = place.training_inputs(self, X, y, precomputed=False)
-        weight = faded_weights(check_weights(sample_weight, inputs.shape[0]), parameters.half_life)
-        sample_weight = sample_weight if parameters.half_life is None else weight
-        there = np.unique(y[weight > 0])
-        named = there if classes is None else wider_classes(there, classes)
-        if len(there) < 2 and len(named) > 1:
-            known = begun_with_one_class(parameters, inputs, y, weight, named)
-            entropy = entropy_of(parameters.random_state)
-            self.trained_ = Trained(0, np.zeros(0), entropy, parameters.asked)
-            known = replace(known, stream=known.stream.told(len(y), np.nan))
-            return self._absorb(parameters, place, known, 0.0)
-        present = of_present(parameters, named, there)
-        interrupted = self._fit(present, place, X, y, sample_weight)
-        self.stream_ = self.stream_.told(len(y), np.nan)
-        if not is_tensor(X):
-            self._given = Given(X, y, sample_weight)
-        if len(named) > len(self.classes_):
-            known = self._known(parameters)
-            noise = class_noise(self._noise_of(parameters), named)
-            interrupted |= self._absorb(parameters, place, known.of_classes(named, noise), 0.0)
-        return interrupted
-
-    def _predicted(self, stream: Stream, place: Any, X: Any, y: Array, weight: Array) -> Stream:
-        """Predict rows that are not learnt yet."""
-        if not len(y):
-            return stream.told(0, np.nan)
-        some = rows_asked(self.predictor_, X, stream.seen)
-        z = self.predictor_.scores(Asked(X[some], place))  # type: ignore[attr-defined]
-        label = np.searchsorted(self.classes_, y[some])
-        there = np.isin(y[some], self.classes_)
-        label = np.where(there, label, -1)
-        proba = self.predictor_.proba_of_scores(z)  # type: ignore[attr-defined]
-        stream = stream.told(len(y), log_proba_of(proba, label, weight[some]))
-        # A link has nothing to learn from rows of a class that the model has not learnt yet.
-        learnt = np.isin(label, self.stream_.label[~np.all(self.stream_.waiting, axis=0)])
-        return stream.predicted(z[:, learnt], label[learnt], weight[some][learnt])
-
-    def _known(self, parameters: Parameters) -> Known:
-        """Return the model as it can go on; refuse where it cannot."""
-        stream = getattr(self, "stream_", None)
-        if stream is None:
-            raise ValueError(
-                f"partial_fit goes on with EP and its votes; this fit used inference="
-                f"{self.inference_!r} and decision={self.decision_!r}, or is from an older file. "
-                f"Set inference='ep' and decision='auto' and call fit, or partial_fit of a new "
-                f"classifier."
-            )
-        X = self.predictor_.X if isinstance(self.predictor_, CellsPredictor) else (
-            self.support_vectors_)  # fmt: skip
-        parameters = replace(parameters, kernel=self.kernel_)
-        return known_of(
-            self.classes_, self.settings_, self.predictor_, self.draws_, stream, X, parameters
-        )
-
-    def _settle_again(self, parameters: Parameters, place: Any, known: Known) -> bool:
-        """Fit all rows that are held anew."""
-        stream, names = known.stream, getattr(self, "feature_names_in_", None)
-        X, label, weight, number = known.all_rows()
-        present = of_present(parameters, known.classes, known.classes[np.unique(label)])
-        interrupted = self._fit(present, place, X, known.classes[label], weight)
-        if names is not None:
-            self.feature_names_in_ = names
-        self.stream_ = replace(
-            self.stream_, number=number[self.stream_.number], seen=stream.seen, anew=stream.seen,
-            settled=len(label), history=stream.history, merged=stream.merged,
-        )  # fmt: skip
-        self._remember(self.support_vectors_)
-        if not interrupted and len(known.classes) > len(self.classes_):
-            again = self._known(parameters)
-            noise = class_noise(self._noise_of(parameters), known.classes)
-            again = again.of_classes(known.classes, noise)
-            interrupted = self._absorb(parameters, place, again, 0.0)
-        return interrupted
-
-    def _absorb(self, parameters: Parameters, place: Any, known: Known, due: float) -> bool:
-        """Sweep cells that have grown; whether Ctrl-C cut it short."""
-        budget = parameters.budget()
-        parameters = replace(parameters, kernel=known.kernel.name)
-        with (
-            budget.catching_interrupts(),
-            open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
-        ):
-            plan = Plan(0, parameters.tol, self.trained_.entropy, budget, threads)
-            known, cells, problem, data = absorbed(known, parameters, place, plan, due)
-            predictor: Any = predictor_of(cells, problem, data, known.settings, known.kernel)
-            if known.settings.decision == "calibrated":
-                link = known.stream.link(predictor.noise, len(known.classes))
-                predictor = replace(predictor, link=link)
-        drawn_with = self.trained_.drawn_with | {SAME_DATA: data.distinct.fingerprint}
-        rows = np.arange(len(known.stream.label))
-        trained = Trained(known.stream.seen, rows, self.trained_.entropy, drawn_with)
-        fitted = fitted_of(place, data, known.settings, cells, predictor, trained)
-        self._keep(replace(fitted, support=rows, stream=known.stream))
-        self._remember(known.X)
-        return budget.interrupted
-
-    def _remember(self, X: Any) -> None:
-        """Rows that importances are computed from."""
-        stream = self.stream_
-        y = self.classes_[stream.label]
-        self._given = Given(X, y, stream.weight)
+    def _become(self, fitted: Fitted) -> None:
+        """Hold what a step left in the place of all that there was, at once."""
+        other = copy(self)
+        other._keep(fitted)
+        self.__dict__ = other.__dict__
 
     def absorb(self) -> "BayesPointClassifier":
         """Learn the rows that `partial_fit` has taken and not learnt yet.
@@ -632,12 +445,9 @@ class BayesPointClassifier(KernelClassifier):
             if self._is_up_to_date():
                 return self
             parameters, place = self._streaming_parameters(), self._place()
-            fitted = self._copied()
             with place.computing(FIT_LESS):
-                interrupted = fitted._absorb(parameters, place, self._known(parameters), 0.0)
-            if interrupted:
-                raise KeyboardInterrupt
-            self.__dict__ = fitted.__dict__
+                known = known_of(self._fitted(), parameters)
+                self._become(stream_steps.absorb(known, parameters, place))
         return self
 
     def _is_up_to_date(self) -> bool:
@@ -678,24 +488,8 @@ class BayesPointClassifier(KernelClassifier):
         BayesPointClassifier
         """
         parameters, place, other = self._streaming_parameters(), self._place(), copy(self.absorb())
-        known = other._known(parameters)
-        if not isinstance(other.predictor_, CellsPredictor):
-            with place.computing(FIT_LESS):
-                if other._absorb(parameters, place, known, 0.0):
-                    raise KeyboardInterrupt
-            known = other._known(parameters)
-        known, model = emptied(known)
-        none = known.stream.label
-        support = replace(other.predictor_.support, points=known.kernel.prepare(known.X))
-        other.predictor_ = replace(  # type: ignore[call-arg]
-            other.predictor_, support=support, X=known.X, model=model, used=none
-        )
-        sites = np.empty((len(known.trees), 2, known.n_machines, 0), dtype=np.float32)
-        other.draws_ = replace(other.draws_, resume=HeldCells(sites))
-        other.stream_, other.support_, other.support_vectors_ = known.stream, none, known.X
-        trained = other.trained_
-        other.trained_ = Trained(0, none, trained.entropy, trained.drawn_with)
-        other.__dict__.pop("_given", None)
+        with place.computing(FIT_LESS):
+            other._keep(stream_merging.fresh(other._fitted(), parameters, place))
         return other
 
     def merge(self, other: "BayesPointClassifier") -> "BayesPointClassifier":
@@ -728,16 +522,8 @@ class BayesPointClassifier(KernelClassifier):
         check_is_fitted(self)
         check_is_fitted(other)
         with ABSORBING, place.computing(FIT_LESS):
-            left, right = self.absorb()._known(parameters), other.absorb()._known(parameters)
-            reason = why_not_merged(left, right)
-            if reason is not None:
-                raise ValueError(f"these two cannot be merged: {reason}.")
-            if not right.stream.seen:
-                return self
-            both, fitted = merged(left, right, parameters.half_life), self._copied()
-            if fitted._absorb(parameters, place, both, 0.0):
-                raise KeyboardInterrupt
-            self.__dict__ = fitted.__dict__
+            mine, others = self.absorb()._fitted(), other.absorb()._fitted()
+            self._become(stream_merging.merge(mine, others, parameters, place))
         return self
 
     # ------------------------------------------------------------------ looking inside
@@ -812,12 +598,3 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
-
-
-def _rows_of(X: Any, chosen: Array) -> Any:
-    """Return some rows of what was given to fit."""
-    if hasattr(X, "iloc"):
-        return X.iloc[chosen]
-    if sp.issparse(X):
-        return X.tocsr()[chosen]
-    return X[chosen] if hasattr(X, "shape") else [X[i] for i in chosen]

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespoint._support.checks import shown_places
@@ -118,3 +119,12 @@ def training_data(
     log_weight = log_class_weights(class_weight, classes, totals)
     n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)
     return TrainingData(inputs, distinct, classes, totals / totals.sum(), log_weight, n_samples)
+
+
+def rows_of(X: Any, chosen: Array) -> Any:
+    """Return some rows of what was given to fit."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if sp.issparse(X):
+        return X.tocsr()[chosen]
+    return X[chosen] if hasattr(X, "shape") else [X[i] for i in chosen]

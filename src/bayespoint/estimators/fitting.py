@@ -35,6 +35,7 @@ from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.ep.cells.method import Cells, HeldCells, cell_problem, infer_cells
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.links import FittedLink
 from bayespoint.space.merging import contested, last_of
@@ -85,17 +86,14 @@ class Fitted:
     given: Given | None = None
 
 
-def checked_data(
-    estimator: Any, parameters: Parameters, place: Any, X: Any, y: Any, sample_weight: Any
-) -> TrainingData:
-    """Check what was given to fit; the estimator learns the names of features."""
-    precomputed = parameters.precomputed
-    inputs, y = place.training_inputs(estimator, X, y, precomputed=precomputed)
+def data_of(parameters: Parameters, inputs: Inputs, y: Array, sample_weight: Any) -> TrainingData:
+    """Merge equal rows and encode labels; refuse parameters that do not suit them."""
     data = training_data(
-        inputs, y, sample_weight, class_weight=parameters.class_weight, precomputed=precomputed
-    )
-    if not precomputed:
-        parameters.groups(data.inputs.shape[1])  # refuses the wrong number
+        inputs, y, sample_weight, class_weight=parameters.class_weight,
+        precomputed=parameters.precomputed,
+    )  # fmt: skip
+    if not parameters.precomputed:
+        parameters.groups(inputs.shape[1])  # refuses the wrong number
     return data
 
 

@@ -7,11 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from bayespoint._support.checks import entropy_of
 from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.base import Trained
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.cells import CELL_SIZE, LINEAR_CELL_SIZE, TREES
 from bayespoint.estimators.data import TrainingData, origin_error, training_data
-from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.fitting import Fitted
+from bayespoint.estimators.parameters import Parameters, by_evidence, class_noise
 from bayespoint.estimators.settings import Settings, settings_to_begin
 from bayespoint.estimators.streams import (
     ANEW,
@@ -19,24 +22,19 @@ from bayespoint.estimators.streams import (
     Batch,
     Stream,
     begun,
-    faded_stream,
     kept_rows,
 )
 from bayespoint.estimators.trials import problem_of
-from bayespoint.inference.draws import Draws, Plan
-from bayespoint.inference.ep.cells.cell import Message
+from bayespoint.inference.draws import Plan
 from bayespoint.inference.ep.cells.growing import (
     GrowingTree,
-    fit_of,
     forgotten,
     grown,
     nothing_lost,
     trees_of,
-    united,
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks, landmarks_of, own_features
 from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_problem
-from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.cells.sweeps import CellProblem
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.inputs import Inputs
@@ -107,6 +105,8 @@ class Known:
         Over these rows.
     landmarks : Landmarks or None
     stream : Stream
+    trained : Trained
+        Of the last fit: its seed stays, and parameters are held to it.
     """
 
     classes: Array
@@ -116,6 +116,7 @@ class Known:
     trees: list[GrowingTree]
     landmarks: Landmarks | None
     stream: Stream
+    trained: Trained
 
     @property
     def n_machines(self) -> int:
@@ -138,11 +139,14 @@ class Known:
         number = np.append(stream.number, first_new + np.arange(stream.n_pending))
         return X, label, weight, number
 
-    def of_classes(self, classes: Array, noise: Array) -> "Known":
+    def of_classes(self, classes: Array, label_noise: Any) -> "Known":
         """Return the same with more classes, which start at the prior.
 
-        ``noise``: rates of wrong labels of the new classes.
+        ``label_noise``: the parameter; a rate that was chosen stays.
         """
+        chosen = by_evidence(label_noise)
+        rate = float(self.settings.class_noise[0]) if chosen else label_noise
+        noise = class_noise(rate, classes)
         if np.array_equal(classes, self.classes):
             return self
         source = machines_from(self.classes, classes)
@@ -159,14 +163,24 @@ class Known:
         return replace(self, classes=classes, settings=settings, trees=trees, stream=stream)
 
 
-def known_of(
-    classes: Array, settings: Settings, predictor: Any, draws: Draws, stream: Stream, X: Matrix,
-    parameters: Parameters,
-) -> Known:  # fmt: skip
+def stream_of(fitted: Fitted) -> Stream:
+    """Return what a model goes on with; refuse one that cannot."""
+    if fitted.stream is None:
+        raise ValueError(
+            f"partial_fit goes on with EP and its votes; this fit used inference="
+            f"{fitted.settings.inference!r} and decision={fitted.settings.decision!r}, or is from "
+            f"an older file. Set inference='ep' and decision='auto' and call fit, or partial_fit "
+            f"of a new classifier."
+        )
+    return fitted.stream
+
+
+def known_of(fitted: Fitted, parameters: Parameters) -> Known:
     """Return the model of a fit: by cells, or one cell whose sites are to be found again."""
-    kernel = predictor.support.kernel
-    if isinstance(predictor, CellsPredictor):
-        model = predictor.model
+    classes, settings, X = fitted.classes, fitted.settings, fitted.support_vectors
+    stream, kernel = stream_of(fitted), fitted.predictor.support.kernel
+    if isinstance(fitted.predictor, CellsPredictor):
+        model = fitted.predictor.model
         landmarks = None
         if model.landmarks is not None and model.projection is not None:
             landmarks = Landmarks(model.landmarks, model.projection)
@@ -174,15 +188,15 @@ def known_of(
         if landmarks is not None and lost[0] is None:
             n_common = landmarks.projection.shape[1]
             lost = [nothing_lost(len(model.tau), n_common)] * len(model.roots)
-        trees = trees_of(model, draws.resume.sites, lost, stream.waiting)
-        return Known(classes, settings, kernel, X, trees, landmarks, stream)
-    cells = cells_for(parameters, settings.cells, X.shape[1])
+        trees = trees_of(model, fitted.draws.resume.sites, lost, stream.waiting)
+        return Known(classes, settings, kernel, X, trees, landmarks, stream, fitted.trained)
+    cells = cells_for(replace(parameters, kernel=kernel.name), settings.cells, X.shape[1])
     landmarks = landmarks_of(kernel, X, min(cells.n_landmarks, X.shape[0] + X.shape[1]))
     tree = GrowingTree.empty(X.shape[1], len(machines_of(len(classes))), landmarks)
     tree = tree.over(np.zeros(0, dtype=np.int64), X.shape[0])
     settings = replace(settings, cells=cells, log_evidence=None)
     stream = replace(stream, waiting=tree.waiting[None])
-    return Known(classes, settings, kernel, X, [tree], landmarks, stream)
+    return Known(classes, settings, kernel, X, [tree], landmarks, stream, fitted.trained)
 
 
 def begun_with_one_class(
@@ -215,7 +229,9 @@ def begun_with_one_class(
     )
     batch = Batch(X, data.distinct.label, data.distinct.weight)
     stream = replace(stream, pending=(batch,), seen=int(np.sum(weight > 0)), settled=1)
-    return Known(classes, settings, kernel, X[:0], [tree], landmarks, stream)
+    stream = stream.told(len(y), np.nan)
+    trained = Trained(0, none, entropy_of(parameters.random_state), parameters.asked)
+    return Known(classes, settings, kernel, X[:0], [tree], landmarks, stream, trained)
 
 
 class Learnt(NamedTuple):
@@ -335,71 +351,3 @@ def _without_old(
 def most_held(known: Known, parameters: Parameters) -> int:
     """Rows that there is memory for."""
     return most_rows(parameters, known.X, known.cells.n_trees, known.n_machines)
-
-
-def why_not_merged(left: Known, right: Known) -> str | None:
-    """Return why two models cannot be merged; None if they can."""
-    if left.stream is right.stream:
-        return "they are one and the same"
-    if not right.stream.fresh:
-        return "the other was not made by fresh(), so that rows might count twice"
-    if right.stream.token in left.stream.merged.split():
-        return "it was merged before, so that rows would count twice; feed a new fresh()"
-    if left.stream.origin != right.stream.origin:
-        return "the other was made by fresh() of another model, or before settings were chosen anew"
-    if not np.array_equal(left.classes, right.classes):
-        return (
-            f"their classes differ: {left.classes[:10].tolist()} and "
-            f"{right.classes[:10].tolist()}. Name all of them at first, with classes="
-        )
-    mine, others = left.settings, right.settings
-    same = all(
-        np.array_equal(getattr(mine, name), getattr(others, name))
-        for name in ("kernel_name", "gamma", "bias", "softness", "class_noise", "cells")
-    )
-    return None if same else "their settings differ"
-
-
-def emptied(known: Known) -> tuple[Known, CellModel]:
-    """Return the model without its rows, and what decides then: the prior."""
-    none = np.zeros(0, dtype=np.int64)
-    trees = []
-    for tree in known.trees:
-        lost = tree.lost and nothing_lost(*tree.lost.shift.shape)
-        mean = np.zeros_like(tree.common_mean)
-        factor = np.broadcast_to(np.eye(mean.shape[1]), (*mean.shape, mean.shape[1]))
-        some = replace(tree.take(none), lost=lost, common_mean=mean, common_factor=factor)
-        trees.append(some)
-    stream = begun(
-        none, np.zeros(0), len(trees), np.empty((known.n_machines, 0)), 0, known.stream.origin
-    )
-    fits = [fit_of(tree, none) for tree in trees]
-    model = CellModel.of(fits, np.zeros(0), known.landmarks)
-    stream = replace(stream, fresh=True)
-    return replace(known, X=known.X[:0], trees=trees, stream=stream), model
-
-
-def merged(left: Known, right: Known, half_life: float | None) -> Known:
-    """Return the first model, with the rows of the second waiting, as if they had come now."""
-    others = right.stream
-    mine = faded_stream(left.stream, others.seen, half_life)
-    order = np.argsort(others.number, kind="stable")
-    batch = Batch(right.X[order], others.label[order], others.weight[order])
-    theirs = _same_number(others.lost(len(right.trees)), len(left.trees))
-    pairs = zip(mine.lost(len(left.trees)), theirs, strict=True)
-    lost = [united(*pair) for pair in pairs]
-    stream = replace(
-        mine, pending=(batch,), seen=mine.seen + others.seen, dropped=mine.dropped + others.dropped,
-        history=np.concatenate([mine.history, others.history]),
-        merged=f"{mine.merged} {others.token}",
-    ).predicted(others.z, others.z_label, others.z_weight)  # fmt: skip
-    trees = [
-        replace(tree, lost=tree.lost if one is None else one)
-        for tree, one in zip(left.trees, lost, strict=True)
-    ]
-    return replace(left, stream=stream.with_lost(lost), trees=trees)
-
-
-def _same_number(lost: list[Message | None], n_trees: int) -> list[Message | None]:
-    """Messages of as many trees: while a tree has one cell, it stands for all."""
-    return (lost * n_trees)[:n_trees]
