@@ -16,7 +16,7 @@ from bayespoint.estimators import fitting, stream_merging, stream_steps
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import rows_of
-from bayespoint.estimators.fitting import SAME_DATA, Fitted, Given, data_of
+from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
 from bayespoint.estimators.parameters import Parameters, check_weights, on_cpu_only
 from bayespoint.estimators.predictors import Asked
@@ -325,7 +325,7 @@ class BayesPointClassifier(KernelClassifier):
             data = data_of(parameters, inputs, labels, sample_weight)
             del inputs  # the memory of all rows: data have the distinct ones
             fitted = fitting.fit(parameters, place, data, budget, before)
-            other._keep_first(fitted, Given(X, y, sample_weight))
+            other._keep_first(fitted, X, y, sample_weight)
         self.__dict__ = other.__dict__
         budget.raise_if_interrupted()
         return self
@@ -352,14 +352,14 @@ class BayesPointClassifier(KernelClassifier):
         self._given = held.pop("given_")
         self.__dict__.update(held)
 
-    def _keep_first(self, fitted: Fitted, given: Given) -> None:
+    def _keep_first(self, fitted: Fitted, X: Any, y: Any, sample_weight: Any) -> None:
         """Hold what a fit to given rows left, and predict those that it has not left out."""
-        if fitted.given is None and not is_tensor(given.X):  # which may take the memory of a GPU
-            fitted = replace(fitted, given=given)
+        if fitted.given is None and not is_tensor(X):  # which may take the memory of a GPU
+            fitted = replace(fitted, given=(X, y, sample_weight))
         self._keep(fitted)
         held_out = fitted.trained.held_out
         if held_out is not None and len(again := np.flatnonzero(np.isnan(held_out[:, 0]))):
-            held_out[again] = self.predict_proba(rows_of(given.X, again))
+            held_out[again] = self.predict_proba(rows_of(X, again))
 
     # ------------------------------------------------------------------ rows that keep coming
 
@@ -410,7 +410,7 @@ class BayesPointClassifier(KernelClassifier):
                 weight = check_weights(sample_weight, len(y))
                 weight = faded_weights(weight, parameters.half_life)
                 fitted = stream_steps.begin(parameters, place, inputs, y, weight, classes)
-                other._keep_first(fitted, Given(X, y, weight))
+                other._keep_first(fitted, X, y, weight)
             else:
                 fitted = self._fitted()
                 stream_steps.check_goes_on(fitted, parameters)

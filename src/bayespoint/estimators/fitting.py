@@ -4,7 +4,7 @@ Functions of parameters, a place to compute and data; `stream_steps` goes on wit
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -44,14 +44,6 @@ from bayespoint.space.merging import contested, last_of
 SAME_DATA = "X, y or sample_weight"
 
 
-class Given(NamedTuple):
-    """Rows that importances are computed from."""
-
-    X: Any
-    y: Any
-    sample_weight: Any
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
     """What a fit leaves; a classifier holds each field under its name with an underscore.
@@ -70,8 +62,8 @@ class Fitted:
     support_vectors : ndarray or csr_matrix of shape (n_support, n_features)
     stream : Stream or None
         What `partial_fit` goes on with; None where it cannot.
-    given : Given or None
-        In memory only: no copy or file has it.
+    given : tuple or None
+        X, y and weights that importances are computed from. No copy or file has them.
     """
 
     device: str
@@ -83,7 +75,7 @@ class Fitted:
     support: Array
     support_vectors: Matrix
     stream: Stream | None = None
-    given: Given | None = None
+    given: tuple[Any, Any, Any] | None = None
 
 
 def data_of(parameters: Parameters, inputs: Inputs, y: Array, sample_weight: Any) -> TrainingData:

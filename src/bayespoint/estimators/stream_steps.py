@@ -15,7 +15,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.base import Trained
 from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import TrainingData
-from bayespoint.estimators.fitting import SAME_DATA, Fitted, Given, data_of, fit, fitted_of
+from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of, fit, fitted_of
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.predictors import Asked
@@ -150,7 +150,7 @@ def _of_classes(fitted: Fitted, classes: Array, parameters: Parameters, place: A
 
 def _with_stream(fitted: Fitted, stream: Stream) -> Fitted:
     """Return the model with a stream, whose rows importances are computed from."""
-    given = Given(fitted.support_vectors, fitted.classes[stream.label], stream.weight)
+    given = fitted.support_vectors, fitted.classes[stream.label], stream.weight
     return replace(fitted, stream=stream, given=given)
 
 
