@@ -163,15 +163,16 @@ def forest(X, y, X_test, y_test):
     tell(f"river's forest, {len(y)} rows", seconds, found)
 
 
-def of_shuffles(options, kept):  # noqa: ARG001
+def of_shuffles(options, kept):
     X, y, X_test, y_test = data(options.rows)
     clf, errors = settled(X, y), []
-    for seed in range(5):
+    for seed in options.seeds:
         order = np.random.default_rng(seed).permutation(len(y))
         stream = clone(clf)
         seconds = passed(stream, X[order], y[order])
         found = quality(stream, X_test, y_test)
         tell(f"order {seed}", seconds, found)
+        kept.append({"order": seed, **found})
         errors.append(found["error"])
     print(f"  errors scatter by {np.ptp(errors):.2f} points")
 
@@ -268,6 +269,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--rows", type=int, help="of covertype; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(5), help="of shuffles")
     parser.add_argument("--forest-rows", type=int, default=50_000, help="of river's forest")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)

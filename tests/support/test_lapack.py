@@ -16,19 +16,24 @@ def matrix(n, dtype):
     return np.asfortranarray(A @ A.T + n * np.eye(n), dtype=dtype)
 
 
+@pytest.mark.parametrize("n", [1, 30, lapack.BLOCK + 1, 5 * lapack.BLOCK - 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_factor_inverse_and_solutions(dtype):
-    A, values = matrix(30, dtype), np.random.default_rng(1).standard_normal((30, 4))
+def test_factor_inverse_and_solutions(dtype, n):
+    A, values = matrix(n, dtype), np.random.default_rng(1).standard_normal((n, 4))
     lower, tol = A.copy(order="F"), {"rtol": 1e3 * np.finfo(dtype).eps, "atol": 1e-5}
     assert lapack.factorise(lower)
     L = np.tril(lower)
     assert_allclose(L, np.linalg.cholesky(A), **tol)
     for transposed, triangle in ((False, L), (True, L.T)):
-        columns = np.asfortranarray(values, dtype=dtype)
+        columns = np.array(values, dtype=dtype, order="F")
         assert lapack.solve(lower, columns, transposed=transposed) is columns
         assert_allclose(triangle @ columns, values, **tol)
+    inverse = lower.copy(order="F")
     lapack.invert(lower)
-    assert_allclose(np.tril(lower) @ L, np.eye(30), **tol)
+    assert_allclose(np.tril(lower) @ L, np.eye(n), **tol)
+    lapack.inverse_of(inverse)
+    assert_allclose(np.tril(inverse), np.tril(np.linalg.inv(A)), **tol)
+    assert_allclose(np.triu(inverse, 1), np.triu(A, 1))  # stays
 
 
 def test_a_matrix_that_has_no_factor():

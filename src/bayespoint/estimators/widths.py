@@ -53,15 +53,18 @@ CHANCE = 1.5
 LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
 # The same for the Laplacian kernel beside the RBF kernel where the sample is a small part of all
-# rows, since smooth kernels gain more by further rows.
+# rows, since smooth kernels gain more by further rows. Learning then takes long: its widths are
+# learnt if it is better by so many standard errors with those of the RBF kernel.
 CHANCE_OF_PART, PART = 3.0, 0.2
+LIKELY = 2.0
 
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
 MOST_LEARNING = 1.5e12
 
 # Widths are learnt again if so many times less softness suits them than they were learnt with; of a
-# sample of many rows only where it is sixteen times, since that takes the time of another search.
-LESS_SOFT, LESS_SOFT_OF_PART = 4.0, 16.0
+# sample of many rows only where it is far less, since that takes the time of another search. Steps
+# of softness are of four.
+LESS_SOFT, LESS_SOFT_OF_PART = 4.0, 64.0
 
 # What candidates are called.
 NAMES = {
@@ -302,8 +305,8 @@ class WidthSearch:
         kind, folds = "carried" if carried else best.kind, range(len(best.values))
         first = self._climbed("laplacian", kind, rooted, folds, settings, ROUGH_STEPS)
         mean, error = self._gain(first, best)
-        part = self._kernel_chance() > CHANCE
-        if mean < (0.0 if part else LEAST_DOUBT * error) or self._search.late():
+        least = LIKELY if self._kernel_chance() > CHANCE else LEAST_DOUBT
+        if mean < least * error or self._search.late():
             return [first]
         begin = rooted if carried else None
         learnt = ByFold(partial(self._learnt, learner, base, first.settings, begin=begin))
