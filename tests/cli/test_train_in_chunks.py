@@ -60,6 +60,31 @@ def test_it_is_partial_fit_of_each_chunk(tmp_path, packed):
 
 
 @pytest.mark.usefixtures("chunks_given")
+def test_memory_and_half_life_are_given(tmp_path):
+    data, model = write(tmp_path / "d.csv", NAMES, rows_of(60)), tmp_path / "m.bpm"
+    given = "--cache-size", 50, "--half-life", 2.5
+    said = " ".join(well(*train(data, model, "--chunk-rows", 20, *given)).output.split())
+    found = load(model).classifier
+    assert (found.cache_size, found.half_life) == (50, 2.5)
+    n_dropped = found.stream_.dropped
+    assert n_dropped >= 20  # of eight half-lives and more
+    words = "the oldest, are held no more, as they count no more, or memory is limited."
+    assert f"{n_dropped} rows, {words}" in said
+    well("train", data, "--continue", model, *QUICK, "--cache-size", 60)
+    found = load(model).classifier
+    assert (found.cache_size, found.half_life) == (60, 2.5)
+
+
+def test_a_half_life_that_would_do_nothing_is_refused(tmp_path):
+    data, model = write(tmp_path / "d.csv", NAMES, rows_of(20)), tmp_path / "m.bpm"
+    half_life = "--half-life", 100
+    fails(2, *train(data, model, "--half-life", 0), words="--half-life")
+    for more in (["--inference", "billiard"], ["--coverage", 0.9]):
+        fails(2, *train(data, model, *half_life, *more), words="models that go on learning")
+    fails(2, "cross-validate", data, "--target", "y", *half_life, words="by train")
+
+
+@pytest.mark.usefixtures("chunks_given")
 def test_what_the_first_chunk_lacks(tmp_path):
     """Classes come late, even the second one; so do words, and are none of the known."""
     first = [[x, "ab"[i % 2], "low"] for i, x in enumerate(np.linspace(-3, -1, 20))]

@@ -114,11 +114,22 @@ def test_thresholds_ask_for_the_laplacian_kernel(tmp_path):
     assert_array_equal(loaded.predict_proba(new), clf.predict_proba(new))
 
 
+def ring(n):
+    X = np.random.default_rng(0).standard_normal((n, 2))
+    return X, np.sum(X**2, axis=1) > 1.4
+
+
 def test_smooth_boundaries_keep_the_rbf_kernel():
-    X = np.random.default_rng(0).standard_normal((250, 2))
-    clf = fitted(X, np.sum(X**2, axis=1) > 1.4)
+    clf = fitted(*ring(250))
     assert clf.kernel_ == "rbf"
     assert any(name.endswith(", Laplacian") for name in clf.gamma_choice_["log_proba"])
+
+
+@pytest.mark.parametrize(("rows", "learnt"), [(steps(200), True), (ring(250), False)])
+def test_of_many_rows_laplacian_widths_are_learnt_where_they_are_likely(monkeypatch, rows, learnt):
+    chance = widths.CHANCE_OF_PART
+    monkeypatch.setattr(widths.WidthSearch, "_kernel_chance", lambda _: chance)
+    assert ("full widths, Laplacian" in fitted(*rows).gamma_choice_["log_proba"]) == learnt
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from bayespoint.cli.deciding import decide
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
-from bayespoint.cli.output import Output, exit_codes, in_options, shown_name
+from bayespoint.cli.output import Output, UsageError, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
 from bayespoint.cli.settings import check_folds, make_classifier, set_groups
 from bayespoint.io.encoder import TableEncoder
@@ -51,6 +51,8 @@ def run_cross_validate(
     """Read, split, train and measure fold by fold, and say what came out."""
     with exit_codes():
         output = Output(quiet=printing.quiet, json=printing.json)
+        if settings.half_life is not None:
+            raise UsageError("--half-life is for models that go on learning, by train.")
         classifier = make_classifier(settings)
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)

@@ -42,7 +42,7 @@ from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import listed
 
 # Settings that are of this run, and not of the model.
-OF_THE_RUN = ("max_time", "device", "n_jobs")
+OF_THE_RUN = ("max_time", "device", "n_jobs", "cache_size", "half_life")
 
 
 def run_continue(
@@ -69,6 +69,10 @@ def run_continue(
         _note_known(output, model, tables, target, surveyed.n_rows)
         base = base_of(model.classifier)
         base.device, base.n_jobs, base.verbose = settings.device, settings.n_jobs, 1
+        if settings.cache_size is not None:
+            base.cache_size = settings.cache_size
+        if settings.half_life is not None:
+            base.half_life = settings.half_life
         learned = learn(tables, target, model, surveyed, output, settings.max_time)
         about = _about(model, file, target, learned, new, output.notes)
         matter, left_out = save_model(
@@ -213,7 +217,7 @@ def _say_learned(
         f"{counted(learned.n_rows, 'row')} added, {about['n_rows']:,} in all; "
         f"{continued['n_held']:,} different ones are held."
     )
-    say_dropped(output, continued["n_dropped"])
+    say_dropped(output, model.classifier)
     say_importances(output, matter, left_out)
     size, shown = os.path.getsize(path), shown_path(path)
     output.say(f"Model: {shown} ({size / 1000:,.0f} kB; training rows are inside).")

@@ -14,8 +14,8 @@ from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import MAX_CATEGORIES, MOST_CATEGORIES
 from bayespoint.io.tables import FORMATS
 
-# Probability that --max-risk may fail with, unless given.
-DELTA = 0.05
+# Probability that --max-risk may fail with, and memory in MB, unless given.
+DELTA, CACHE_SIZE = 0.05, 2000
 
 # ---------------------------------------------------------------------- one by one
 
@@ -105,13 +105,31 @@ class Settings:
         str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")
     ] = "0"
     n_draws: Annotated[int, typer.Option(min=1, max=100_000, help="Classifiers averaged.")] = 100
+    cache_size: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help=f"Memory for rows and kernel values, in MB; {CACHE_SIZE} unless given."
+        ),
+    ] = None
+    half_life: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Rows after which a row counts half, with --chunk-rows or --continue."
+        ),
+    ] = None
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all that is random.")] = 0
     n_jobs: Jobs = -1
 
     def __post_init__(self) -> None:
-        """Refuse --delta where there is no risk that it is about."""
+        """Refuse --delta and --half-life where they are about nothing."""
         if self.delta is not None and self.max_risk is None:
             raise typer.BadParameter("needs --max-risk, which it is about", param_hint="--delta")
+        if self.half_life is not None and (self.rejects or self.inference not in ("auto", "ep")):
+            raise typer.BadParameter(
+                "is for models that go on learning: leave out --coverage and --max-risk, and use "
+                "--inference ep or auto",
+                param_hint="--half-life",
+            )
 
     @property
     def rejects(self) -> bool:

@@ -94,7 +94,8 @@ def shown_name(path: PathName) -> str:
 # Parameters in messages of the library, and the options that set them.
 _OPTIONS = {"random_state": "--seed"}
 _PARAMETER = re.compile(
-    r"\b(?:(max_risk|label_noise|max_time|n_draws|n_jobs|random_state|delta)\b=?"
+    r"\b(?:(max_risk|label_noise|max_time|cache_size|half_life|n_draws|n_jobs|random_state|delta)"
+    r"\b=?"
     r"|(coverage|device|inference)(?:=|(?= must be )))"
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.fitted import Classifier
-from bayespoint.cli.options import Settings
+from bayespoint.cli.options import CACHE_SIZE, Settings
 from bayespoint.cli.output import UsageError, in_options
 from bayespoint.estimators.calibration import FOLDS as LEAST_DRAWS
 from bayespoint.estimators.parameters import check_parameters
@@ -34,6 +34,7 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     classifier = BayesPointClassifier(
         inference=str(settings.inference), n_draws=settings.n_draws, max_time=settings.max_time,
         label_noise=_label_noise(settings.label_noise), device=settings.device,
+        cache_size=settings.cache_size or CACHE_SIZE, half_life=settings.half_life,
         n_jobs=settings.n_jobs, random_state=settings.seed, verbose=verbose,
     )  # fmt: skip
     try:

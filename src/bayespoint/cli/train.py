@@ -284,7 +284,7 @@ def _say_trained(
         output.say("Rejects nothing; --coverage or --max-risk let it abstain.")
     if in_chunks:
         _say_log_losses(output, about["log_losses"])
-        say_dropped(output, base_of(classifier).stream_.dropped)
+        say_dropped(output, classifier)
     say_importances(output, matter, left_out)
     size = os.path.getsize(model_path)
     shown = shown_path(model_path)
@@ -303,11 +303,13 @@ def _say_log_losses(output: Output, losses: Sequence[float]) -> None:
         output.say(f"Log-loss of rows before they were learned: {shown}.")
 
 
-def say_dropped(output: Output, n_rows: int) -> None:
+def say_dropped(output: Output, classifier: Classifier) -> None:
     """Say how many rows of a stream are held no more, if there are any."""
-    if n_rows:
-        which = f"{counted(n_rows, 'row')}, the oldest,"
-        output.say(f"{which} {'are' if n_rows > 1 else 'is'} held no more, as memory is limited.")
+    base = base_of(classifier)
+    if n_rows := base.stream_.dropped:
+        which = f"{counted(n_rows, 'row')}, the oldest, {'are' if n_rows > 1 else 'is'}"
+        old = "" if base.half_life is None else "they count no more, or "
+        output.say(f"{which} held no more, as {old}memory is limited.")
 
 
 def _note_that_all_is_rejected(

@@ -342,9 +342,9 @@ class BayesPointClassifier(KernelClassifier):
 
     def _fitted(self) -> Fitted:
         """Return what the last fit left."""
-        names = [one.name for one in fields(Fitted)]
-        held: dict[str, Any] = {name: getattr(self, f"{name}_", None) for name in names}
-        return Fitted(**held | {"given": getattr(self, "_given", None)})
+        there = self.__dict__  # at one moment: steps of others replace it
+        held: dict[str, Any] = {one.name: there.get(f"{one.name}_") for one in fields(Fitted)}
+        return Fitted(**held | {"given": there.get("_given")})
 
     def _keep(self, fitted: Fitted) -> None:
         """Hold what a fit left."""

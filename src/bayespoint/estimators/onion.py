@@ -155,8 +155,7 @@ class OnionClassifier(KernelClassifier):
         # Work on a copy: a fit that fails or is refused leaves the model that was there.
         fitted = copy(self)
         interrupted = fitted._fit(parameters, X, y, sample_weight)
-        self.__dict__.clear()
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__
         if interrupted:
             raise KeyboardInterrupt
         return self

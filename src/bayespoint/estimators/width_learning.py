@@ -13,6 +13,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.cells import LEAST_SOFTNESS
 from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
@@ -40,9 +41,6 @@ LAST_STEPS = 25  # from all rows, where these are few
 # may end in the lesser of two optima.
 WIDER, FEW_COLUMNS = 3.0, 3
 LEARNT_CLASSES = 3
-
-# Softness is no less than this while widths are learnt.
-LEAST_SOFTNESS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,10 +61,9 @@ LIKELY = 2.0
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
 MOST_LEARNING = 1.5e12
 
-# Widths are learnt again if so many times less softness suits them than they were learnt with; of a
-# sample of many rows only where it is far less, since that takes the time of another search. Steps
-# of softness are of four.
-LESS_SOFT, LESS_SOFT_OF_PART = 4.0, 64.0
+# Widths are learnt again if so many times less softness suits them than they were learnt with, but
+# not where all rows are more than the sample: that takes the time of another search.
+LESS_SOFT = 4.0
 
 # What candidates are called.
 NAMES = {
@@ -265,8 +264,8 @@ class WidthSearch:
         Much softness hides what narrow features say, so that steps pass them by.
         """
         softness = found[0].settings.softness
-        less = LESS_SOFT if len(self._sample) == self._X.shape[0] else LESS_SOFT_OF_PART
-        if softness * less > first.settings.softness or self._search.late():
+        enough = softness * LESS_SOFT > first.settings.softness
+        if enough or len(self._sample) < self._X.shape[0] or self._search.late():
             return found
         settings = replace(first.settings, softness=softness)
         learnt = ByFold(partial(self._learnt, self._learner, base, settings))

@@ -19,7 +19,7 @@ import numpy as np
 from bayespoint._support import lapack
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
-from bayespoint.inference.ep.cells.cell import MOST_KNOWN, propagate_cell
+from bayespoint.inference.ep.cells.cell import MOST_KNOWN, NOT_FELT, propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
 from bayespoint.space.kernels import city_block_distances
@@ -240,19 +240,25 @@ def _inverse(K: Array, tau: Array) -> tuple[Array, Array]:
 
 
 def kernel_values(name: str, X: Array, widths: Array) -> Array:
-    """Return k of all pairs of rows."""
+    """Return k of all pairs of rows, 0 where it is too small to be felt."""
+    found = _exponents(name, X, widths)
+    np.exp(found, out=found)
+    found[found < NOT_FELT] = 0
+    return found
+
+
+def _exponents(name: str, X: Array, widths: Array) -> Array:
     if name == "laplacian":
         Z = X * widths.astype(X.dtype)
         found = city_block_distances(Z, Z)
-        return np.exp(np.negative(found, out=found), out=found)
+        return np.negative(found, out=found)
     Z = X * np.sqrt(widths).astype(X.dtype)
     squared = np.einsum("ij,ij->i", Z, Z)
     found = Z @ Z.T
     found *= 2
     found -= squared
     found -= squared[:, None]
-    np.minimum(found, 0, out=found)
-    return np.exp(found, out=found)
+    return np.minimum(found, 0, out=found)
 
 
 def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:

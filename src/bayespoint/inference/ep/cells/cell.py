@@ -30,6 +30,10 @@ DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.7, 1.3, 0.02
 # Largest tau times prior variance: an output known to a ten-thousandth of what it was before.
 MOST_KNOWN = 1e8
 
+# Share of the largest variance that a covariance in single precision is 0 below: far less than its
+# rounding.
+NOT_FELT = 1e-12
+
 # Columns of an inverse that are summed at a time.
 TILE = 128
 
@@ -45,6 +49,19 @@ def precision(tau: Array, diagonal: Array, dtype: Any) -> Any:
     """
     felt = np.finfo(dtype).eps * (len(tau) + float(tau @ diagonal)) > MOST_ROUNDING
     return np.dtype(np.float64 if felt else dtype)
+
+
+def in_precision(C: Array, dtype: Any) -> Array:
+    """Return a covariance in a precision; in single precision what is too small to be felt is 0.
+
+    Products of such numbers are subnormal, with which processors are many times slower.
+    """
+    if C.dtype == dtype:
+        return C
+    found = C.astype(dtype)
+    if found.dtype == np.float32:
+        found[np.abs(found) < NOT_FELT * np.max(C.diagonal(), initial=0.0)] = 0
+    return found
 
 
 class Factor:
@@ -66,7 +83,7 @@ class Factor:
         self.root = np.sqrt(tau)
         for tried in (precision(tau, C.diagonal(), dtype), np.dtype(np.float64)):
             held = rounded is not None and rounded.dtype == tried
-            matrix: Any = rounded if held else C.astype(tried, copy=False)
+            matrix: Any = rounded if held else in_precision(C, tried)
             root = self.root.astype(tried)
             B = np.multiply(matrix, root, order="C")
             B *= root[:, None]
@@ -171,7 +188,7 @@ def propagate_cell(
     if start is None:  # as if the others had said nothing
         start, _ = next_sites(likelihood, prior_mean, diagonal, bounds)
     sites, before, moved = start, np.inf, np.inf
-    rounded = C.astype(dtype, copy=False)
+    rounded = in_precision(C, dtype)
     for sweep in range(1, max_sweeps + 1):
         gaussian = combine(C, prior_mean, sites, copies, dtype, rounded)
         mean, variance = cavities(gaussian, sites, np.minimum(copies, 1.0))
