@@ -30,7 +30,7 @@ DAMPING, DAMPING_GROWTH, LEAST_DAMPING = 0.7, 1.3, 0.02
 # Largest tau times prior variance: an output known to a ten-thousandth of what it was before.
 MOST_KNOWN = 1e8
 
-# Share of the largest variance that a covariance in single precision is 0 below: far less than its
+# Share of the largest entry below which entries in single precision are 0: far less than their
 # rounding.
 NOT_FELT = 1e-12
 
@@ -51,17 +51,21 @@ def precision(tau: Array, diagonal: Array, dtype: Any) -> Any:
     return np.dtype(np.float64 if felt else dtype)
 
 
-def in_precision(C: Array, dtype: Any) -> Array:
-    """Return a covariance in a precision; in single precision what is too small to be felt is 0.
+def without_tiny(C: Array, largest: float) -> Array:
+    """Set to 0 what is too small to be felt in single precision, and return the matrix.
 
     Products of such numbers are subnormal, with which processors are many times slower.
     """
+    if C.dtype == np.float32:
+        C[np.abs(C) < NOT_FELT * largest] = 0
+    return C
+
+
+def in_precision(C: Array, dtype: Any) -> Array:
+    """Return a covariance in a precision."""
     if C.dtype == dtype:
         return C
-    found = C.astype(dtype)
-    if found.dtype == np.float32:
-        found[np.abs(found) < NOT_FELT * np.max(C.diagonal(), initial=0.0)] = 0
-    return found
+    return without_tiny(C.astype(dtype), float(np.max(C.diagonal(), initial=0.0)))
 
 
 class Factor:
@@ -101,7 +105,8 @@ class Factor:
     def half(self, values: Array) -> Array:
         """Return L^-1 T^1/2 values, of a matrix."""
         scaled = np.asfortranarray(self.root[:, None] * values, dtype=self.lower.dtype)
-        return lapack.solve(self.lower, scaled)
+        largest = float(np.max(np.abs(scaled), initial=0.0))
+        return lapack.solve(self.lower, without_tiny(scaled, largest))
 
     def solve(self, values: Array) -> Array:
         """Return T^1/2 B^-1 T^1/2 values = (C + T^-1)^-1 values, of a vector or a matrix."""

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
-from bayespoint.inference.ep.cells.cell import Factor, precision
+from bayespoint.inference.ep.cells.cell import Factor, precision, without_tiny
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.sweeps import TreeFit
 from bayespoint.inference.ep.cells.tree import Tree, route
@@ -251,6 +251,7 @@ class Cellwise:
             common = features.shape[1] > 0  # what it leaves over has fewer digits
             dtype = np.float64 if common else precision(tau, rows.length**2, np.float32)
             C = self.kernel.between(rows, rows, dtype, upper=True)
+            without_tiny(C, float(np.max(rows.length, initial=0.0)) ** 2)
             if common:
                 C -= features @ features.T
             factor = Factor(C, tau, np.float32)
