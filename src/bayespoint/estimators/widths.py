@@ -54,8 +54,9 @@ LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
 # The same for the Laplacian kernel beside the RBF kernel where the sample is a small part of all
 # rows, since smooth kernels gain more by further rows. Learning takes long there: its own widths
-# are learnt if it is better by as much with those of the RBF kernel.
+# are learnt if it is nearly as much better with those of the RBF kernel.
 CHANCE_OF_PART, PART = 3.0, 0.2
+LIKELY = 2.5
 
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
 MOST_LEARNING = 1.5e12
@@ -303,8 +304,7 @@ class WidthSearch:
         kind, folds = "carried" if carried else best.kind, range(len(best.values))
         first = self._climbed("laplacian", kind, rooted, folds, settings, ROUGH_STEPS)
         mean, error = self._gain(first, best)
-        chance = self._kernel_chance()
-        least = chance if chance > CHANCE else LEAST_DOUBT
+        least = LIKELY if self._kernel_chance() > CHANCE else LEAST_DOUBT
         if mean < least * error or self._search.late():
             return [first]
         begin = rooted if carried else None
