@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from bayespoint.inference.ep.cells import cell
 from bayespoint.inference.ep.cells.cell import (
     Factor,
     cavities,
@@ -146,3 +147,45 @@ def test_factors_in_double_precision_where_single_is_not_enough():
     found, exact = (combine(C[:40, :40], np.zeros(40), sites, np.ones(40), t) for t in "fd")
     assert_allclose(found.variance, exact.variance, rtol=1e-6)
     assert_allclose(*(cavities(one, sites)[0] for one in (found, exact)), rtol=1e-3)
+
+
+# -------------------------------------------------------------------------------- tiny numbers
+
+
+def narrow(n=80):
+    """Covariance of a narrow kernel without bias, most of it tiny, and tau."""
+    rng = np.random.default_rng(0)
+    X = 6 * rng.random((n, 2))
+    K = np.exp(-4 * np.sum((X[:, None] - X) ** 2, axis=2))
+    return K, 10 * rng.random(n)
+
+
+def test_tiny_covariances_are_0_in_single_precision_only():
+    K, _ = narrow()
+    tiny = K < cell.NOT_FELT
+    assert 0.2 < np.mean(tiny) < 0.9
+    single = cell.in_precision(K, np.dtype(np.float32))
+    assert_array_equal(single == 0, tiny)
+    assert_array_equal(single[~tiny], K[~tiny].astype(np.float32))
+    assert cell.in_precision(K, np.dtype(np.float64)) is K
+    scaled = cell.in_precision(1e-9 * K, np.dtype(np.float32))  # a share of the variance
+    assert_array_equal(scaled == 0, tiny)
+
+
+def test_tiny_covariances_are_not_felt(monkeypatch):
+    K, tau = narrow()
+    values = np.column_stack([K[:, 0], np.sin(np.arange(len(K)))])
+
+    def solved():
+        factor = cell.Factor(K, tau, np.dtype(np.float32))
+        assert factor.lower.dtype == np.float32
+        return factor.solve(values), factor.inverse_diagonal()
+
+    def distance(one, other):
+        return max(np.max(np.abs(a - b)) for a, b in zip(one, other, strict=True))
+
+    found = solved()
+    monkeypatch.setattr(cell, "NOT_FELT", 0.0)
+    assert distance(found, solved()) < 1e-5
+    monkeypatch.setattr(cell, "NOT_FELT", 1e-2)  # control: what is felt
+    assert distance(found, solved()) > 1e-4

@@ -20,10 +20,8 @@ def matrix(n, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_factor_inverse_and_solutions(dtype, n):
     A, values = matrix(n, dtype), np.random.default_rng(1).standard_normal((n, 4))
-    lower, tol = (
-        A.copy(order="F"),
-        {"rtol": 1e3 * np.finfo(dtype).eps, "atol": 1e2 * np.finfo(dtype).eps},
-    )
+    lower, eps = A.copy(order="F"), np.finfo(dtype).eps
+    tol = {"rtol": 1e3 * eps, "atol": 1e2 * eps}
     assert lapack.factorise(lower)
     L = np.tril(lower)
     assert_allclose(L, np.linalg.cholesky(A), **tol)

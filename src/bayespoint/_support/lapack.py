@@ -14,7 +14,7 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from bayespoint._support.types import Array
 
-# Triangles of at most so many rows are left to LAPACK: the fastest of 32, 64 and 128.
+# Triangles of at most so many rows are left to LAPACK: 32 is as fast, 128 slower.
 BLOCK = 64
 
 

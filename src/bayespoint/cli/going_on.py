@@ -41,7 +41,7 @@ from bayespoint.io.model_file import Model
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import listed
 
-# Settings that are of this run, and not of the model.
+# Settings that may be given anew; all others are those of the model.
 OF_THE_RUN = ("max_time", "device", "n_jobs", "cache_size", "half_life")
 
 
