@@ -7,5 +7,6 @@ import pytest
 def plt():
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
+    plt.close("all")  # doctests in the same worker leave theirs open
     yield plt
     plt.close("all")
