@@ -5,9 +5,10 @@
 - mutants: bits flipped, bytes cut, members swapped, doubled and dropped, JSON and arrays changed
   with hashes made right. Each file is refused in one line, or loads and predicts the same; where
   hashes were made right it may be another, valid model, which must predict without a crash.
-- kills: SIGKILL at random times while models are saved over each other, while a model is trained
-  and saved, and during `bayespoint train` (not with --no-train). The file is one of those that were
-  saved, complete.
+- kills: SIGKILL while models are saved over each other, while a model is trained and saved, and
+  during `bayespoint train` (not with --no-train), at moments that are spread over the whole run:
+  one at random in each of as many equal parts as there are kills, tried again where the run was
+  over before. The file is one of those that were saved, complete.
 - threads: predictions from 8 threads at once and after a fork are those of one thread.
 
 One line a part; the exit status is 1 if anything went wrong.
@@ -42,6 +43,9 @@ from bayespoint.io.model_file.layout import npy_header
 
 FIXED = {"gamma": 0.2, "softness": 0.1, "random_state": 0}
 N_THREADS = 8
+
+# A run that was over before it was killed takes this share of what was thought.
+SHORTER = 0.9
 
 # Values that JSON is changed to.
 JUNK = (
@@ -339,6 +343,19 @@ def killed(child_work, seconds):
     return alive
 
 
+class Moments:
+    """Moments spread over a run, one in each of some equal parts; runs may take less than said."""
+
+    def __init__(self, seconds, n, rng):
+        self.seconds = seconds
+        self._shares = (np.arange(n) + rng.random(n)) / n
+
+    def kill_at(self, number, run):
+        """Let ``run(seconds)`` kill at one of them; again, earlier, where it was over by then."""
+        while not run(self._shares[number] * self.seconds):
+            self.seconds *= SHORTER
+
+
 def clear_temporaries(folder):
     """Remove what killed processes left; all of it must be hidden."""
     left = [path for path in folder.iterdir() if path.name.endswith(".tmp")]
@@ -406,7 +423,7 @@ def kills_of_save(n_kills, rng, folder):
 def kills_of_fit(n_kills, rng, folder):
     """Train and save, killed at any time from the start to the end."""
     X, y = load_iris(return_X_y=True)
-    path, wrong, n_alive = folder / "fitted.bpm", [], 0
+    path, wrong = folder / "fitted.bpm", []
 
     def fit_and_save(seed=1):
         clf = BayesPointClassifier(inference="billiard", **(FIXED | {"random_state": seed}))
@@ -422,19 +439,28 @@ def kills_of_fit(n_kills, rng, folder):
         seconds = time.perf_counter() - start
         new = path.read_bytes()
         path.write_bytes(old)
-        for number in range(n_kills):
-            n_alive += killed(fit_and_save, rng.uniform(0, 1.3 * seconds))
+        moments = Moments(seconds, n_kills, rng)
+
+        def run(delay):
+            alive = killed(fit_and_save, delay)
             problem = complete(path, (old, new))
             if problem:
                 wrong.append(f"kill {number} of train and save: {problem}")
             path.write_bytes(old)
             clear_temporaries(folder)
-    print(f"{n_kills} kills of train and save: {n_alive} before the end, {len(wrong)} wrong")
+            return alive
+
+        for number in range(n_kills):
+            moments.kill_at(number, run)
+    print(
+        f"{n_kills} kills of train and save, {n_kills} before the end, spread over "
+        f"{moments.seconds:.2f} s: {len(wrong)} wrong"
+    )
     return wrong
 
 
 def kills_of_train(n_kills, rng, folder):
-    """`bayespoint train`, killed in its last part."""
+    """`bayespoint train`, killed at any time from the start to the end."""
     X, y = load_iris(return_X_y=True)
     table = np.column_stack([X, y])
     source, path = folder / "iris.csv", folder / "trained.bpm"
@@ -448,31 +474,41 @@ def kills_of_train(n_kills, rng, folder):
     if subprocess.run(command, capture_output=True, check=False).returncode:
         print("bayespoint train: not there yet")
         return []
-    seconds, wrong, n_alive = time.perf_counter() - start, [], 0
+    moments, wrong = Moments(time.perf_counter() - start, n_kills, rng), []
     expected = model_file.load(path).classifier.predict_proba(X)
-    for number in range(n_kills):
+    original = path.read_bytes()
+
+    def run(delay):
         if number % 2:
             path.unlink(missing_ok=True)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.5, 1.05) * seconds)
-        n_alive += process.poll() is None
+        time.sleep(delay)
+        alive = process.poll() is None
         process.kill()
         process.wait()
-        if path.exists():
-            try:
-                found = model_file.load(path).classifier.predict_proba(X)
-                same = np.array_equal(found, expected)
-            except ModelFileError:
-                same = False
-            if not same:
-                wrong.append(f"kill {number} of bayespoint train: the file is not complete")
-        elif number % 2 == 0:
+        if path.exists() and not _says(path, X, expected):
+            wrong.append(f"kill {number} of bayespoint train: the file is not complete")
+        elif not path.exists() and number % 2 == 0:
             wrong.append(f"kill {number} of bayespoint train: the old file is gone")
-        if not path.exists():
-            subprocess.run(command, capture_output=True, check=True)
+        path.write_bytes(original)
         clear_temporaries(folder)
-    print(f"{n_kills} kills of bayespoint train: {n_alive} before the end, {len(wrong)} wrong")
+        return alive
+
+    for number in range(n_kills):
+        moments.kill_at(number, run)
+    print(
+        f"{n_kills} kills of bayespoint train, {n_kills} before the end, spread over "
+        f"{moments.seconds:.1f} s: {len(wrong)} wrong"
+    )
     return wrong
+
+
+def _says(path, X, expected):
+    """Whether a file is a model that predicts this."""
+    try:
+        return np.array_equal(model_file.load(path).classifier.predict_proba(X), expected)
+    except ModelFileError:
+        return False
 
 
 # ---------------------------------------------------------------------- threads and forks

@@ -18,6 +18,30 @@ from helpers.models import assert_same, data, fitted
 from bayespoint import OnionClassifier, RejectingClassifier
 from bayespoint.io import model_file
 
+# Arrays of other values that fit: beyond what can be squared, or none where there must be some.
+OVERFLOWING = {
+    "bayes points": ("predictor_.bayes_points", lambda a: np.full_like(a, 1e308), "beyond 1e"),
+    "one of them": ("predictor_.bayes_points", lambda a: a - 1e308 * (a == a.max()), "beyond 1e"),
+    "class weights": ("predictor_.log_weight", lambda a: np.full_like(a, 1e308), "beyond 1e"),
+    "link": ("predictor_.link.weights", lambda a: np.full_like(a, 1e308), "beyond 1e"),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_arrays_whose_squares_overflow(name, good, tmp_path):
+    where, change, message = OVERFLOWING[name]
+    refused(changed_array(good, tmp_path / "m.bpm", where, change), message)
+
+
+def test_an_empty_whitener(tmp_path):
+    X, y = data()
+    model_file.save(tmp_path / "good.bpm", fitted(X, y, inference="billiard", decision="vote"))
+    bad = changed_array(
+        tmp_path / "good.bpm", tmp_path / "m.bpm", "predictor_.whitener", lambda a: a[:0]
+    )
+    refused(bad, "the whitener: an array of them is empty")
+
+
 NAN, INF = {"float": "nan"}, {"float": "inf"}
 HUGE = 10**400
 SOFT, KERNEL = "predictor_.softness", "predictor_.support.kernel"

@@ -126,3 +126,25 @@ def test_what_a_graph_cannot_hold_is_refused():
 def test_not_fitted():
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(BayesPointClassifier())
+
+
+def test_limits_per_class_have_a_threshold_for_each_label():
+    X, y, test = problem(3, far=False)
+    model = BayesPointClassifier(inference="perceptron", **SETTINGS).fit(X, y)
+    labels = model.predict(test)
+    clf = RejectingClassifier(model, coverage=0.7, cv="prefit", confidence="probability")
+    clf.set_params(reject_label=-1).fit(test, labels)
+    clf.threshold_ = np.array([-np.inf, np.median(clf.confidence_scores(test)), np.inf])
+    found = run(to_onnx(clf), test)
+    rejected = clf.reject(test)
+    assert set(labels[rejected]) == {1, 2}
+    np.testing.assert_array_equal(found["rejected"], rejected)
+    np.testing.assert_array_equal(found["label"], clf.predict(test))
+
+
+def test_costs_are_not_exported():
+    X, y, _ = problem(2, far=False)
+    model = BayesPointClassifier(inference="perceptron", **SETTINGS).fit(X, y)
+    clf = RejectingClassifier(model, costs=[[0, 1], [4, 0]], cv="prefit").fit(X, y)
+    with pytest.raises(ValueError, match="with costs has no ONNX graph; export its estimator_"):
+        to_onnx(clf)

@@ -10,7 +10,6 @@ from bayespoint.space.inputs import (
     GramInputs,
     Inputs,
     canonical,
-    check_gram,
     same_precision,
     warn_about_scales,
 )
@@ -112,11 +111,3 @@ def test_columns_that_hardly_count_are_told(kind, X):
     warn_about_scales(Inputs(kind(X)))
     warn_about_scales(Inputs(kind(X * [1.0, 1e-4, 1e-4, 1.0, 1.0])))  # fewer than half
     warn_about_scales(Inputs(kind(X[:, :1])))
-
-
-def test_a_precomputed_matrix_is_square_and_symmetric(X):
-    check_gram(X @ X.T)
-    with pytest.raises(ValueError, match=r"square Gram matrix as X; got shape \(40, 5\)"):
-        check_gram(X)
-    with pytest.raises(ValueError, match="symmetric"):
-        check_gram(np.triu(X @ X.T))

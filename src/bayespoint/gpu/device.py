@@ -9,8 +9,6 @@ import torch
 from sklearn.utils.validation import (
     assert_all_finite,
     check_consistent_length,
-    column_or_1d,
-    validate_data,
 )
 
 from bayespoint._support import devices
@@ -27,7 +25,8 @@ from bayespoint.gpu.inputs import DeviceGramInputs, DeviceInputs, support_on_dev
 from bayespoint.gpu.kernels import DevicePoints, apply_kernel, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import to_device
-from bayespoint.space.host import array_options, tensor_misplaced, validated
+from bayespoint.space.given import array_options, checked_gram, checked_labels, validated
+from bayespoint.space.host import tensor_misplaced
 from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import FullRows
@@ -64,15 +63,17 @@ class Device:
             return self._training_tensors(estimator, X, y, precomputed)
         y = as_array(y) if is_tensor(y) else y
         options = array_options(precomputed)
-        checked, y = validate_data(
-            estimator, X, y, order="C", ensure_all_finite=precomputed, **options
-        )
+        checked, y = validated(estimator, X, y, order="C", ensure_all_finite=precomputed, **options)
         if precomputed:
-            return DeviceGramInputs(checked, self.device), y
+            return DeviceGramInputs(checked_gram(checked, "X"), self.device), y
         inputs = DeviceInputs(canonical(checked), self.device)
         if not inputs.finite():
             validated(estimator, X, y, **options)  # raises, and says what is wrong
         return inputs, y
+
+    def inputs_of(self, X: Any) -> Inputs:
+        """Return rows that were checked elsewhere."""
+        return DeviceInputs(X, self.device)
 
     def _training_tensors(
         self, estimator: Any, X: torch.Tensor, y: Any, precomputed: bool
@@ -82,9 +83,7 @@ class Device:
         X = checked_tensor(X)
         if len(X) == 0 or X.shape[1] == 0:
             raise ValueError(f"X has {len(X)} rows and {X.shape[1]} columns; give some.")
-        y = column_or_1d(as_array(y) if is_tensor(y) else y, warn=True)
-        if y.dtype.kind == "f":
-            assert_all_finite(y, input_name="y")
+        y = checked_labels(as_array(y) if is_tensor(y) else y)
         check_consistent_length(X, y)
         vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
         estimator.n_features_in_ = X.shape[1]
@@ -97,7 +96,7 @@ class Device:
                 checked = checked_tensor(X, estimator.n_features_in_)
             return checked.cpu().numpy() if precomputed else checked
         options = array_options(precomputed)
-        checked = validate_data(
+        checked = validated(
             estimator, X, order="C", reset=False, ensure_all_finite=precomputed, **options
         )
         return canonical(checked)

@@ -14,6 +14,7 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import shared, to_device
+from bayespoint.space.given import CAUCHY_SCHWARZ_SLACK
 from bayespoint.space.inputs import (
     LEVELS,
     MOST_ORDERED,
@@ -22,7 +23,7 @@ from bayespoint.space.inputs import (
     hash_multipliers,
 )
 from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points
-from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, Rows, no_inner_products
+from bayespoint.space.rows import Rows, no_inner_products
 
 # Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
 HASHED = 2**22

@@ -146,9 +146,8 @@ def fit_layout(kernel: Kernel, tensor: torch.Tensor) -> Kernel:
     if kernel.name == "rbf":
         middle = tensor.mean(dim=0, dtype=torch.float64).to(tensor.dtype)
         centre = middle.cpu().numpy()
-        if tensor.dtype == torch.float32:
-            squared = float(_scaled(kernel, tensor - middle).square().sum(dim=1).max())
-            layout += kernel.precision_suffix(squared)
+        squared = _scaled(kernel, tensor - middle).square().sum(dim=1, dtype=torch.float64).max()
+        layout += kernel.precision_suffix(float(squared), centre.dtype)
     return replace(kernel, layout=layout, center=centre)
 
 

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils.validation import validate_data
 
 from bayespoint._support.devices import as_array, is_tensor
 from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix
+from bayespoint.space.given import array_options, checked_gram, validated
 from bayespoint.space.inputs import GramInputs, Inputs, canonical, same_precision
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import apply_kernel
@@ -58,7 +57,13 @@ class Host:
         # scikit-learn would take tensors of float32 to float64.
         X, y = (as_array(data) if is_tensor(data) else data for data in (X, y))
         checked, y = validated(estimator, X, y, order="C", **array_options(precomputed))
-        return (GramInputs if precomputed else Inputs)(canonical(checked)), y
+        if precomputed:
+            return GramInputs(checked_gram(checked, "X")), y
+        return Inputs(canonical(checked)), y
+
+    def inputs_of(self, X: Matrix) -> Inputs:
+        """Return rows that were checked elsewhere."""
+        return Inputs(X)
 
     def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Matrix:
         """Check X as given to predict."""
@@ -88,32 +93,6 @@ class Host:
         if not kernel.normalize:
             outputs /= np.where(points.length > 0, points.length, 1.0)[:, None]
         return outputs
-
-
-def validated(estimator: Any, *data: Any, **options: Any) -> Any:
-    """Check data by scikit-learn's rules; of missing values, say how to fill them in here."""
-    try:
-        return validate_data(estimator, *data, **options)
-    except ValueError as error:
-        table = options["accept_sparse"] and not sp.issparse(data[0])
-        gaps = str(error).startswith("Input X contains NaN")
-        words = str(error).startswith("could not convert string")
-        if not (table and (gaps or words)):
-            raise
-        name = type(estimator).__name__
-        found = "contains NaN" if gaps else f"holds words ({error})"
-        raise ValueError(
-            f"Input X {found}, and {name} takes numbers without gaps. "
-            f"make_pipeline(TableEncoder(), {name}()), with bayespoint.io.encoder.TableEncoder, "
-            f"fills gaps in and encodes words; or leave these rows or columns out."
-        ) from None
-
-
-def array_options(precomputed: bool) -> dict[str, Any]:
-    """Options of scikit-learn's checks of X."""
-    return {
-        "accept_sparse": False if precomputed else "csr", "dtype": [np.float64, np.float32],
-    }  # fmt: skip
 
 
 def tensor_misplaced() -> ValueError:

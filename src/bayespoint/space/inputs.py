@@ -5,11 +5,12 @@ has the same in the memory of a GPU. All of them hash and compare rows, for `mer
 `Rows` of the Gram matrix.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
@@ -29,6 +30,15 @@ LEVELS = 720_720
 MOST_ORDERED = 1_000
 
 _HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
+
+
+class Spread(NamedTuple):
+    """How the values of each column are spread."""
+
+    deviation: Array
+    least: Array
+    most: Array
+    two_valued: bool  # whether no column of a dense matrix has more than two values
 
 
 class Inputs:
@@ -88,7 +98,7 @@ class Inputs:
         rounding is felt: values are places between the least and the largest of the column.
         """
         X = self.X[index]
-        return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X)
+        return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X, *limits(X))
 
     def rows_equal(self, left: Array, right: Array) -> bool:
         """Whether all of some pairs of rows are equal."""
@@ -117,6 +127,20 @@ class Inputs:
             # A few rows at a time: no copy of X in float64.
             parts = (X[s : s + COLUMN_TILE] - mean for s in range(0, len(X), COLUMN_TILE))
             return share @ np.concatenate([np.square(p).mean(axis=1) for p in parts])
+
+    def by_blocks(self, function: Callable[[Matrix], Any]) -> list[Any]:
+        """Return a function of all rows, block after block: here there is one."""
+        return [function(self.matrix())]
+
+    def spread(self) -> "Spread":
+        """Return how the values of each column are spread."""
+        X = self.matrix()
+        if sp.issparse(X):
+            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
+            least, most = min_max_axis(X, axis=0)
+            return Spread(deviation, least, most, two_valued=False)
+        least, most = X.min(axis=0), X.max(axis=0)
+        return Spread(np.std(X, axis=0, dtype=np.float64), least, most, two_valued(X, least, most))
 
     def deviations(self) -> Array:
         """Standard deviation of each column, from a sample of the rows."""
@@ -167,12 +191,22 @@ class GramInputs(Inputs):
         return kernel.prepare(self.support_vectors(used), diagonal=self.diagonal()[used])
 
 
-def place_hashes(X: Matrix) -> Array:
-    """Hash of each row by the places of its values: see `Inputs.order_keys`."""
+def two_valued(X: Array, least: Array, most: Array) -> bool:
+    """Whether all values are the least or the largest of their column."""
+    return bool(np.all((least == X) | (most == X)))
+
+
+def limits(X: Matrix) -> tuple[Array, Array]:
+    """Least and largest value of each column."""
     least, most = (
         np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64).ravel()
         for values in (X.min(axis=0), X.max(axis=0))
     )
+    return least, most
+
+
+def place_hashes(X: Matrix, least: Array, most: Array) -> Array:
+    """Hash of each row by the places of its values between limits: see `Inputs.order_keys`."""
     with np.errstate(over="ignore"):
         reach = np.where(most > least, most - least, np.inf)
 
@@ -214,16 +248,6 @@ def _words(values: Array) -> Array:
     """Bit patterns of floating-point values, with -0.0 as 0.0."""
     values = np.ascontiguousarray(values) + 0.0
     return values.view(np.uint64 if values.dtype == np.float64 else np.uint32)
-
-
-def check_gram(K: Array) -> None:
-    """Refuse what cannot be a Gram matrix."""
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' needs a square Gram matrix as X; got shape {K.shape}."
-        )
-    if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0.0)):
-        raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'.")
 
 
 def canonical(X: Matrix) -> Matrix:

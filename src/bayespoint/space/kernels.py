@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from bayespoint._support.checks import shown_places
 from bayespoint._support.types import Array, Matrix
+from bayespoint.space.given import check_inner_products, checked_kernel_values
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "precomputed")
 
@@ -35,7 +36,7 @@ CACHE_LINE = 64  # bytes
 # Below this share of non-zeros a loop over non-zeros beats a dense product.
 SPARSE_DENSITY = 0.35
 
-# Squared distances of float32 points, times gamma, may lose this much to rounding.
+# Squared distances, times gamma, may lose this much to rounding.
 DISTANCE_TOLERANCE = 1e-3
 
 # The rows of a block beside sparse points are made dense up to this many bytes.
@@ -143,16 +144,29 @@ class Kernel:
         layout, center = "sparse" if sparse else "dense", None
         if self.name == "rbf" and not sparse:
             center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        if self.name == "rbf" and X.dtype == np.float32:
-            about = self._scaled(X if sparse else X - center)
-            squared = float(_squared_norms(about).max(initial=0.0))
-            layout += self.precision_suffix(squared)
+        if self.name == "rbf":
+            layout += self.precision_suffix(self.largest_squared(X, center), X.dtype)
         return replace(self, layout=layout, center=center)
 
-    def precision_suffix(self, squared: float) -> str:
-        """What a layout ends with for float32 points of this largest squared length."""
-        lost = self.width * squared * np.finfo(np.float32).eps
-        return ", double" if lost > DISTANCE_TOLERANCE else ""
+    def largest_squared(self, X: Matrix, center: Array | None) -> float:
+        """Largest squared length of points about a centre, their columns scaled."""
+        about = self._scaled(X if center is None else X - center)
+        return float(_squared_norms(about).max(initial=0.0))
+
+    def precision_suffix(self, squared: float, dtype: Any) -> str:
+        """What a layout ends with for points of this largest squared length.
+
+        Refuses those so far apart that float64 has no digits left for their distances.
+        """
+        most = self.width * squared
+        if np.isfinite(squared) and most * np.finfo(np.float64).eps > DISTANCE_TOLERANCE:
+            raise ValueError(
+                f"distances between rows of X are lost to rounding: gamma times the largest "
+                f"squared length is {most:.3g}, and {most * np.finfo(np.float64).eps:.3g} of it "
+                f"is rounded. Scale the features (for example with StandardScaler), or lower gamma."
+            )
+        lost = most * np.finfo(np.float32).eps
+        return ", double" if dtype == np.float32 and lost > DISTANCE_TOLERANCE else ""
 
     def prepare(self, X: Matrix, diagonal: Array | None = None) -> Points:
         """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
@@ -379,7 +393,7 @@ class Kernel:
     def _diagonal(self, X: Matrix, squared_norm: Any) -> Array:
         if callable(self.name):
             starts = range(0, X.shape[0], 64)
-            blocks = [self._call(X[s : s + 64], X[s : s + 64]).diagonal() for s in starts]
+            blocks = [self._own_values(X[s : s + 64], s) for s in starts]
             return np.concatenate(blocks) if blocks else np.empty(0, dtype=X.dtype)
         if self.name in ("rbf", "laplacian"):
             return np.ones(X.shape[0], dtype=X.dtype)
@@ -389,20 +403,14 @@ class Kernel:
         return squared_norm
 
     def _call(self, A: Matrix, B: Matrix) -> Array:
-        values = self.name(A, B)
-        try:
-            with np.errstate(over="ignore"):
-                values = np.array(values, dtype=A.dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"kernel(X, Y) must return an array of numbers: {error}") from error
-        if values.shape != (A.shape[0], B.shape[0]):
-            raise ValueError(
-                f"kernel(X, Y) must return an array of shape {(A.shape[0], B.shape[0])} for "
-                f"{A.shape[0]} and {B.shape[0]} points; it returned shape {values.shape}."
-            )
-        if not np.all(np.isfinite(values)):
-            raise ValueError("kernel(X, Y) returned NaN or infinity; return finite values.")
-        return values
+        return checked_kernel_values(self.name(A, B), (A.shape[0], B.shape[0]), A.dtype)
+
+    def _own_values(self, X: Matrix, first: int) -> Array:
+        """Values k(x, x) of a kernel function, whose values of all pairs of some points must do."""
+        values = self._call(X, X)
+        if np.all(values.diagonal() >= 0):  # else `check_diagonal` says which are not
+            check_inner_products(values, "kernel(X, X)", first)
+        return values.diagonal()
 
 
 class Panel(NamedTuple):

@@ -8,6 +8,9 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.space.inputs import Inputs
 
+# Copies of rows that are made, where they are not merged: their Gram matrix would not fit.
+MOST_MADE = 100_000
+
 
 class DistinctRows(NamedTuple):
     """Training rows after merging.
@@ -60,6 +63,11 @@ def merge_duplicates(
         total = np.bincount(inverse, weights=weight[kept])
     if not merge:
         copies = np.maximum(np.rint(weight[kept]), 1).astype(np.int64)
+        if copies.sum(dtype=np.float64) > MOST_MADE:
+            raise ValueError(
+                f"sample_weight asks for {copies.sum(dtype=np.float64):.3g} copies of rows, each "
+                f"of which is made here; at most {MOST_MADE:,}: divide all weights by one number."
+            )
         order = np.argsort(key, kind="stable")
         first = np.repeat(order, copies[order])
         total = (weight[kept] / copies)[first]

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from bayespoint._support.types import Array, ArrayLike, Matrix
 from bayespoint.space import decisions, diagnostics
+from bayespoint.space.given import check_answers, numbers
 
 # Kernel values of a new point may exceed what its k(x, x) allows by this share, through rounding.
 IMPOSSIBLE = 1e-6
@@ -244,7 +245,8 @@ class Posterior:
                 )
         outputs = np.asarray(self.coef @ K.T)
         p = decisions.vote_probabilities(outputs, variance, self.rank, self.weights)[:, 1]
-        return (1 - noise[0]) * p + noise[0] * (1 - p) if label else p
+        p = (1 - noise[0]) * p + noise[0] * (1 - p) if label else p
+        return check_answers("predictive", p)
 
     def to_arviz(self) -> Any:
         """Return the draws as an ArviZ object, outputs at the training points.
@@ -288,17 +290,6 @@ class Posterior:
 
     def _dense(self, rows: Matrix) -> Array:
         return dense(rows).reshape(self.n_chains, -1, rows.shape[1])
-
-
-def numbers(name: str, values: ArrayLike) -> Array:
-    """Return an array of finite numbers, or say what is wrong with it."""
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers; got {values!r}.") from error
-    if not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} contains NaN or infinity; clean the kernel values.")
-    return found
 
 
 def kernel_values(cross: ArrayLike, diagonal: ArrayLike, m: int) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from bayespoint._support.checks import shown_places, warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.space.factor import Factor
+from bayespoint.space.given import CAUCHY_SCHWARZ_SLACK
 from bayespoint.space.kernels import (
     BLOCK_FEATURES,
     BLOCK_ROWS,
@@ -32,9 +33,6 @@ LARGE_FIT_POINTS = 10_000
 # Columns of coefficients are padded to full tiles: then their products have the same bits however
 # many threads BLAS uses, and threads that share a model agree.
 COEF_COLUMNS = 16
-
-# A kernel value may exceed sqrt(k(x,x) k(x',x')) by this factor through rounding, not by more.
-CAUCHY_SCHWARZ_SLACK = 1e-3
 
 
 class Rows(ABC):

@@ -1,5 +1,6 @@
 """Version space: the classifiers that agree with every training label."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from scipy.optimize import nnls
 from bayespoint._support.checks import shown_places
 from bayespoint._support.devices import is_tensor
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.space.rows import CAUCHY_SCHWARZ_SLACK, FullRows, Rows
+from bayespoint.space.given import checked_gram, unmasked
+from bayespoint.space.rows import FullRows, Rows
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
 # length: version space is then empty, or narrower than rounding errors.
@@ -16,12 +18,6 @@ GORDAN_TOLERANCE = 1e-12
 
 # Points looked at for a certificate; the solve is cubic in them.
 GORDAN_POINTS = 800
-
-# Relative difference of K and its transpose that rounding may leave.
-SYMMETRY_TOLERANCE = 1e-5
-
-# Rows of a given Gram matrix that are checked together.
-CHECKED_ROWS = 256
 
 
 class EmptyVersionSpaceError(ValueError):
@@ -170,36 +166,13 @@ def check_space(space: VersionSpace) -> None:
 def _checked_gram(K: Any) -> Array:
     if is_tensor(K):
         raise ValueError("K is a PyTorch tensor; pass an array: K.cpu().numpy().")
-    K = np.array(K, order="C", copy=None)
-    if K.dtype not in (np.float32, np.float64):
-        K = K.astype(np.float64)
-    if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
-        raise ValueError(f"K must be a square Gram matrix; got an array of shape {K.shape}.")
-    if not np.isfinite(K.max() - K.min()):
-        raise ValueError("K contains NaN or infinity; remove those points or clean the kernel.")
-    slack = SYMMETRY_TOLERANCE * max(K.max(), -K.min())
-    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    wrong, symmetric = np.zeros(len(K), dtype=bool), True
-    for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
-        part = slice(start, start + CHECKED_ROWS)
-        difference = np.abs(K[part] - K[:, part].T).max()
-        if difference > slack:
-            raise ValueError(
-                "K is not symmetric; pass K[i, j] = k(x_i, x_j) of the training points."
-            )
-        symmetric &= difference == 0
-        bound = (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length[part], length)
-        wrong[part] = np.any(np.abs(K[part]) > bound, axis=1)
-    if np.any(wrong):
-        raise ValueError(
-            f"K is not positive semi-definite: |K[i, j]| > sqrt(K[i, i] K[j, j]) in rows "
-            f"{shown_places(wrong)}. Pass inner products."
-        )
-    return K if symmetric else (K + K.T) / 2
+    return checked_gram(K)
 
 
 def _checked_labels(y: ArrayLike, n_points: int) -> Array:
-    y = np.asarray(y)
+    y = np.asarray(unmasked("y", y))
+    if y.dtype.kind == "O" and all(isinstance(label, Real) for label in y.ravel()):
+        y = y.astype(np.float64)
     numbers = y.dtype.kind in "biuf"
     if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):
         raise ValueError(

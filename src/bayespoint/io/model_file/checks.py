@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from bayespoint.io.model_file import fields
 from bayespoint.io.model_file.errors import ModelFileError, shown
-from bayespoint.io.model_file.fields import FIELDS, FOLLOWS, NUMBER, OPTIONAL
+from bayespoint.io.model_file.fields import FIELDS, FOLLOWS, MOST_VALUE, NUMBER, OPTIONAL
 from bayespoint.io.model_file.tree import check_csr
 
 
@@ -88,6 +88,11 @@ def _check_array(name: str, value: Any, entry: fields.Array, sizes: dict[str, in
     _check_shape(name, value.shape, entry.axes, sizes)
     if entry.finite and value.dtype.kind == "f" and not np.all(np.isfinite(value)):
         raise ModelFileError(f"{name} has values that are not finite.")
+    if entry.finite and value.dtype == np.float64 and np.any(np.abs(value) > MOST_VALUE):
+        raise ModelFileError(
+            f"{name} has values beyond {MOST_VALUE}, whose squares overflow: scale the features, "
+            f"and fit again."
+        )
     if entry.least > -np.inf and np.any(value < entry.least):
         raise ModelFileError(f"{name} has values below {entry.least}.")
     if entry.below and value.size:

@@ -4,7 +4,7 @@ import zipfile
 from typing import Any
 
 from bayespoint.io.model_file.errors import ModelFileError, shown
-from bayespoint.io.model_file.estimators import SAME
+from bayespoint.io.model_file.estimators import SAME, WRAPPERS
 from bayespoint.io.model_file.layout import JSON_NAME
 from bayespoint.io.model_file.reading import Reader
 from bayespoint.io.model_file.tree import MAX_DEPTH
@@ -22,12 +22,21 @@ SHOWN_VALUES = {
 }
 
 
+# What is told of wrappers, and their fitted values that are.
+TOLD = {
+    "RejectingClassifier": (
+        "rejection", ("confidence_", "threshold_", "coverage_", "risk_bound_"),
+    ),
+    "PredictionSetClassifier": ("sets", ("thresholds_", "coverage_", "mean_size_")),
+}  # fmt: skip
+
+
 def described(document: dict[str, Any], schema: int, reader: Reader) -> dict[str, Any]:
     """Return a dict of plain JSON types."""
     node = _object(document["classifier"])
-    rejecting = node.get("class") == "RejectingClassifier"
+    wrapper = node.get("class") if node.get("class") in WRAPPERS else None
     inner = node
-    if rejecting:
+    if wrapper is not None:
         inner = _object(node.get("estimator" if node.get("estimator_") == SAME else "estimator_"))
     fitted = _object(inner.get("fitted"))
     found = {
@@ -50,10 +59,10 @@ def described(document: dict[str, Any], schema: int, reader: Reader) -> dict[str
     n_support, n_columns = _shape(fitted.get("support_vectors_"), reader)
     found["support_points"] = n_support
     found["training_rows_inside"] = n_support if n_columns else 0
-    if rejecting:
-        found["rejection"] = _each(node.get("parameters"), reader) | {
-            name: plain(_object(node.get("fitted")).get(name), reader)
-            for name in ("confidence_", "threshold_", "coverage_", "risk_bound_")
+    if wrapper is not None:
+        what, names = TOLD[wrapper]
+        found[what] = _each(node.get("parameters"), reader) | {
+            name: plain(_object(node.get("fitted")).get(name), reader) for name in names
         }
     found["encoder"] = document["encoder"] is not None
     found["about"] = document["about"]

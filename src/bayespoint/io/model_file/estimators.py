@@ -17,7 +17,9 @@ from bayespoint._support.types import Matrix
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import RULES
+from bayespoint.estimators.costs import named_costs
 from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.prediction_sets import PredictionSetClassifier
 from bayespoint.estimators.predictors import Predictor
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.inference.draws import Draws
@@ -25,7 +27,7 @@ from bayespoint.io.model_file.checks import attributes, check_names, refuse_if
 from bayespoint.io.model_file.errors import ModelFileError, one_line, shown
 from bayespoint.io.model_file.fields import FIELDS, FOLLOWS, MAX_DEGREE, Array, Part
 from bayespoint.io.model_file.reading import Reader
-from bayespoint.io.model_file.state import check_fitted, check_rejecting
+from bayespoint.io.model_file.state import check_fitted, check_wrapper
 from bayespoint.io.model_file.tree import NODE_BYTES, decode, encode, encode_labels
 from bayespoint.io.model_file.writing import Writer
 
@@ -34,19 +36,21 @@ MACHINES = {kind.__name__: kind for kind in (BayesPointClassifier, OnionClassifi
 SAME = {"same": "estimator"}  # a classifier that was fitted before it was wrapped
 
 # Parameters that older files do not have: they are as they are by default.
-LATER = {"half_life"}
+LATER = {"half_life", "costs", "min_precision", "min_recall"}
+
+WRAPPERS = {kind.__name__: kind for kind in (RejectingClassifier, PredictionSetClassifier)}
 
 
 def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
     """Turn a classifier, fitted or not, into JSON; ``writer`` stores arrays."""
     kind = type(classifier)
-    if kind is RejectingClassifier:
-        return _encode_rejecting(classifier, writer)
+    if kind in WRAPPERS.values():
+        return _encode_wrapper(classifier, writer)
     if kind not in MACHINES.values():
         raise ModelFileError(
             f"classifier is of type {kind.__name__}; a model file takes "
-            f"BayesPointClassifier, OnionClassifier, or RejectingClassifier of one of them. For "
-            f"pipelines and other estimators use skops."
+            f"BayesPointClassifier, OnionClassifier, or RejectingClassifier or "
+            f"PredictionSetClassifier of one of them. For pipelines and other estimators use skops."
         )
     parameters, state = _parts(classifier)
     _check_kernel(parameters["kernel"])
@@ -99,25 +103,30 @@ def _check_kernel(kernel: Any) -> None:
         )
 
 
-def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[str, Any]:
+def _encode_wrapper(
+    classifier: RejectingClassifier | PredictionSetClassifier, writer: Writer
+) -> dict[str, Any]:
     parameters, state = _parts(classifier)
     inner = state.pop("estimator_", None)
-    if callable(parameters["confidence"]):
-        raise ModelFileError(
-            f"confidence= is a function, which would have to run when the file is loaded; use one "
-            f"of {('auto', *RULES)}."
-        )
+    for name, instead in (("confidence", f"one of {('auto', *RULES)}"), ("costs", "a matrix")):
+        if callable(parameters.get(name)):
+            raise ModelFileError(
+                f"{name}= is a function, which would have to run when the file is loaded; use "
+                f"{instead}."
+            )
+    if named_costs(parameters.get("costs")) is not None:
+        parameters["costs"] = named_costs(parameters["costs"])  # of a data frame, its names
     _check_parameters(classifier)
     if inner is not None and type(inner) not in MACHINES.values():
         encode_classifier(inner, writer)  # which says why not
     if inner is not None:
-        check_rejecting(state, vars(inner), parameters["confidence"])
+        check_wrapper(state, vars(inner), type(classifier), parameters)
     estimator = parameters.pop("estimator")
     node = {
-        "class": "RejectingClassifier",
+        "class": type(classifier).__name__,
         "parameters": {n: encode(v, writer, f"{n}=") for n, v in parameters.items()},
         "estimator": encode_classifier(estimator, writer),
-        "fitted": _encode_fields(state, RejectingClassifier, writer) if state else None,
+        "fitted": _encode_fields(state, type(classifier), writer) if state else None,
     }
     if inner is not None:
         node["estimator_"] = SAME if inner is estimator else encode_classifier(inner, writer)
@@ -126,7 +135,7 @@ def _encode_rejecting(classifier: RejectingClassifier, writer: Writer) -> dict[s
 
 def _check_parameters(classifier: Any) -> None:
     try:
-        if type(classifier) is RejectingClassifier:
+        if type(classifier) in WRAPPERS.values():
             classifier.check_parameters(None)
         else:
             degree = classifier.checked_parameters().degree
@@ -186,8 +195,8 @@ def decode_classifier(node: Any, reader: Reader) -> Any:
     """Build a classifier from JSON; ``reader`` gives its arrays."""
     if not isinstance(node, dict):
         raise ModelFileError(f"the classifier is {shown(node)}.")
-    if node.get("class") == "RejectingClassifier":
-        return _decode_rejecting(node, reader)
+    if isinstance(node.get("class"), str) and node["class"] in WRAPPERS:
+        return _decode_wrapper(node, reader)
     _check_keys(node, {"class", "parameters", "fitted"})
     if not isinstance(node["class"], str) or node["class"] not in MACHINES:
         raise ModelFileError(f"class {shown(node['class'])} is none of {sorted(MACHINES)}.")
@@ -245,22 +254,26 @@ def _check_precision(predictor: Predictor) -> None:
             )
 
 
-def _decode_rejecting(node: dict[str, Any], reader: Reader) -> RejectingClassifier:
+def _decode_wrapper(node: dict[str, Any], reader: Reader) -> Any:
+    kind = WRAPPERS[node["class"]]
     keys = {"class", "parameters", "estimator", "fitted"}
     _check_keys(node, keys | {"estimator_"} if node.get("fitted") is not None else keys)
     estimator = decode_classifier(node["estimator"], reader)
-    parameters = _decode_parameters(RejectingClassifier, node["parameters"], reader, "estimator")
-    classifier = RejectingClassifier(estimator, **parameters)
+    parameters = _decode_parameters(kind, node["parameters"], reader, "estimator")
+    classifier: Any = kind(estimator, **parameters)
     _check_parameters(classifier)
     if node["fitted"] is not None:
         again = node["estimator_"] == SAME
         inner = estimator if again else decode_classifier(node["estimator_"], reader)
         if not hasattr(inner, "classes_"):
             raise ModelFileError("the classifier inside is not fitted.")
-        state = _decode_fields(node["fitted"], RejectingClassifier, reader)
-        check_rejecting(state, vars(inner), parameters["confidence"])
+        state = _decode_fields(node["fitted"], kind, reader)
+        check_wrapper(state, vars(inner), kind, parameters)
+        if kind is RejectingClassifier:
+            state.setdefault("costs_", None)  # older files have none
         classifier.__dict__.update(state, estimator_=inner)
-        classifier.predicted_dtype()
+        if kind is RejectingClassifier:
+            classifier.predicted_dtype()
     return classifier
 
 

@@ -16,6 +16,7 @@ from bayespoint.estimators.confidence import RULES
 from bayespoint.estimators.importances import Importances
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.estimators.parameters import DECISIONS
+from bayespoint.estimators.prediction_sets import PredictionSetClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.shells import Shells
@@ -44,7 +45,14 @@ RESUMES = (
 # Attributes that are not always there.
 OPTIONAL = (
     "feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name", "stream_",
+    "costs_",
 )  # fmt: skip
+
+# Finite values of arrays go no further: the squares of larger ones overflow, and answers are NaN.
+MOST_VALUE = 1e150
+
+# Lengths that are never 0: machines, shells, the rank of a Gram matrix.
+NEVER_EMPTY = {"m": "machines", "a": "shells", "e": "shells", "r": "the whitener"}
 
 # Rows that any stream may have seen: numbers of rows stay exact, whatever is added to them.
 MOST_SEEN = 2**53
@@ -64,7 +72,7 @@ class Array(NamedTuple):
     machines, p distinct points, s support points, d draws, q points of draws, b balls of all
     machines, a and e shells, g all shells, r rank, t trees, k their nodes, z their cells and one,
     o their rows, l landmarks, x features of these, w predictions of new rows, h calls of
-    `partial_fit`, 2 two.
+    `partial_fit`, j decisions, 2 two.
     """
 
     axes: str
@@ -139,8 +147,14 @@ FIELDS: dict[type, dict[str, Any]] = {
         "edge_share_": Plain(NUMBER, finite=False),
     },
     RejectingClassifier: _CLASSIFIER | {
-        "threshold_": Plain(NUMBER, finite=False), "coverage_": Plain(NUMBER),
-        "risk_bound_": Plain(NUMBER), "confidence_": Plain((str,), choices=RULES),
+        "threshold_": Either(Array("c", finite=False), Plain(NUMBER, finite=False)),
+        "coverage_": Plain(NUMBER, finite=False), "risk_bound_": Plain(NUMBER),
+        "confidence_": Plain((str,), choices=(*RULES, "cost")),
+        "costs_": Array("cj", needed=False),
+    },
+    PredictionSetClassifier: _CLASSIFIER | {
+        "thresholds_": Array("c", finite=False), "coverage_": Plain(NUMBER, least=0, most=1),
+        "mean_size_": Plain(NUMBER, least=0),
     },
     Trained: {
         "n_samples": Plain((int,), least=0, axis="n"), "row": Array("p", "iu", below="n"),

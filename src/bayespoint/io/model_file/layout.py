@@ -17,6 +17,12 @@ MAX_BYTES = 8 * 2**30
 # it takes up to forty times the memory.
 MAX_JSON_BYTES = 32 * 2**20
 
+# Values and names in it, counted by the signs that part them: each takes up to 130 bytes once it is
+# read. So many that honest models, whose numbers are longer, meet the limit of bytes first. And how
+# deep they are nested: a list in a dict of diagnostics of draws of a classifier in a classifier.
+MAX_JSON_VALUES = 3_000_000
+MAX_JSON_DEPTH = 64
+
 # What is made from the JSON beside what stands there: room for the longest text in every entry of
 # an array, random states, lists. 3,000 labels of 200 characters take 2.4 MB.
 MAX_MADE_BYTES = 64 * 2**20

@@ -28,6 +28,8 @@ from bayespoint.io.model_file.layout import (
     MAX_AXES,
     MAX_BYTES,
     MAX_DIRECTORY_BYTES,
+    MAX_JSON_DEPTH,
+    MAX_JSON_VALUES,
     Budget,
     check_sizes,
     npy_header,
@@ -37,6 +39,11 @@ _END = struct.Struct("<4s4H2LH")  # end of the directory
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL = struct.Struct("<4s5H3L2H")  # before each member
+
+# Signs of JSON, and texts, in which they are none; one that does not end goes on to the last byte.
+_SIGNS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},:]', re.DOTALL)
+_OPENING, _CLOSING = (b"[", b"{"), (b"]", b"}")
+_PARTING = (*_OPENING, b",", b":")
 
 # Dtype, order, shape and hash of an array.
 Record: TypeAlias = tuple[np.dtype, str, tuple[int, ...], str]
@@ -67,6 +74,7 @@ class Reader:
             text = member.read(size + 1)
         if len(text) != size:
             raise ModelFileError(f"{JSON_NAME} has not the {size} bytes announced.")
+        _check_json(text)
         try:
             document = json.loads(
                 text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite,
@@ -214,6 +222,22 @@ def _checked_record(name: str, record: Any) -> Record:
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise ModelFileError(f"{name}: sha256 {shown(digest)} is not a SHA-256.")
     return np.dtype(dtype), order, tuple(shape), digest
+
+
+def _check_json(text: bytes) -> None:
+    """Refuse JSON that would take far more memory than its text, before anything is made of it."""
+    depth = n_values = 0
+    for match in _SIGNS.finditer(text):
+        sign = match[0]
+        if sign in _CLOSING:
+            depth -= 1
+        elif sign in _PARTING:
+            n_values += 1
+            depth += sign in _OPENING
+        if n_values > MAX_JSON_VALUES:
+            raise ModelFileError(f"{JSON_NAME} has more than {MAX_JSON_VALUES:,} values and names.")
+        if depth > MAX_JSON_DEPTH:
+            raise ModelFileError(f"{JSON_NAME} is nested too deep.")
 
 
 def _refuse_constant(text: str) -> None:

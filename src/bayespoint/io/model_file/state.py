@@ -27,6 +27,7 @@ from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.model_file.checks import check_fields, refuse_if
 from bayespoint.io.model_file.errors import shown
+from bayespoint.io.model_file.fields import NEVER_EMPTY
 
 PREDICTORS = {
     "bayes_point": predictors.BayesPointPredictor, "span_vote": predictors.SpanVotePredictor,
@@ -46,6 +47,8 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     check_fields(state, kind, sizes)
     settings, draws, trained = state["settings_"], state["draws_"], state["trained_"]
     predictor, onion = state["predictor_"], kind is OnionClassifier
+    for letter, what in NEVER_EMPTY.items():
+        refuse_if(sizes.get(letter) == 0, f"{what}: an array of them is empty.")
     _check_classes(state["classes_"].tolist(), settings, sizes)
     stream = state.get("stream_")
     begins = stream is not None and isinstance(predictor, CellsPredictor)  # perhaps without rows
@@ -65,18 +68,36 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
         _check_shells(state["table_"], state["shells_"], sizes)
 
 
-def check_rejecting(state: Mapping[str, Any], inner: Mapping[str, Any], confidence: str) -> None:
-    """Refuse the fitted attributes of a `RejectingClassifier` around a classifier's.
-
-    ``confidence``: the parameter.
-    """
-    check_fields(state, RejectingClassifier, {})
-    rule = state["confidence_"]
-    suits = rule in AUTO_RULES if confidence == "auto" else rule == confidence
-    refuse_if(not suits, f"confidence_ is {rule!r} for confidence={confidence!r}.")
+def check_wrapper(
+    state: Mapping[str, Any], inner: Mapping[str, Any], kind: type, parameters: Mapping[str, Any]
+) -> None:
+    """Refuse the fitted attributes of a wrapper around a classifier's."""
+    check_fields(state, kind, {})
+    if kind is RejectingClassifier:
+        _check_rejecting(state, parameters)
+    nan = np.any(np.isnan(state.get("thresholds_", state.get("threshold_"))))
+    refuse_if(nan, "a threshold is NaN, and would reject or exclude everything.")
     for name in ("classes_", "n_features_in_"):
         agree = np.array_equal(state[name], inner[name])
         refuse_if(not agree, f"{name} is not that of the classifier inside.")
+
+
+def _check_rejecting(state: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Check that rule, thresholds and costs suit the parameters of a `RejectingClassifier`."""
+    rule, confidence = state["confidence_"], parameters["confidence"]
+    costs = parameters.get("costs") is not None
+    rules = ("cost",) if costs else AUTO_RULES if confidence == "auto" else (confidence,)
+    refuse_if(rule not in rules, f"confidence_ is {rule!r} for confidence={confidence!r}.")
+    found, n = state.get("costs_"), len(state["classes_"])
+    refuse_if(costs != (found is not None), "costs_ is there without costs, or costs without it.")
+    if found is not None:
+        refuse_if(found.shape[1] not in (n, n + 1), f"costs_ has shape {found.shape}.")
+        wanted = 0.0 if found.shape[1] > n else -np.inf
+        given = state["threshold_"]
+        refuse_if(np.ndim(given) or given != wanted, f"threshold_ is {given}, not {wanted}.")
+    limits = any(parameters.get(name) is not None for name in ("min_precision", "min_recall"))
+    per_class = np.ndim(state["threshold_"]) > 0
+    refuse_if(limits != per_class, "threshold_ does not suit min_precision and min_recall.")
 
 
 def _check_classes(classes: list[Any], settings: Settings, sizes: dict[str, int]) -> None:

@@ -253,6 +253,11 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if len(classes) == 2:
         results["decision"] = w.add("Squeeze", graph.decision, np.array([1]))
     if isinstance(model, RejectingClassifier):
+        if model.costs is not None:
+            raise ValueError(
+                "a RejectingClassifier with costs has no ONNX graph; export its estimator_, and "
+                "take the decision of least probabilities @ costs_."
+            )
         rejected = graph.rejected(model.confidence_, model.threshold_, winners)
         results["rejected"] = rejected
         if not options["nocl"] and _same_kind(model.reject_label, model.classes_):

@@ -82,10 +82,10 @@ class ClassifierGraph:
         positive = w.cast(w.add("Greater", outputs, 0.0), "INT64")
         return w.add("Squeeze", positive, np.array([axis]))
 
-    def rejected(self, rule: Any, threshold: float, winners: str) -> str:
-        """Whether the confidence is not above the threshold, (n,)."""
+    def rejected(self, rule: Any, threshold: Any, winners: str) -> str:
+        """Whether the confidence is not above the threshold, or that of the label, (n,)."""
         w = self._w
-        if threshold == -np.inf:
+        if np.all(threshold == -np.inf):
             rule = "output"  # any: no row is rejected but those that have NaN
         if callable(rule):
             raise ValueError(
@@ -94,19 +94,38 @@ class ClassifierGraph:
             )
         confidence = self._vote_share(winners) if rule == "vote" else self._margin(rule)
         confidence = w.add("Add", confidence, self._doubt)
-        decided = w.add("Greater", confidence, float(threshold + _slack(rule, threshold)))
+        limits = np.array([t + _slack(rule, t) for t in np.ravel(threshold).tolist()])
+        limit: Any = float(limits[0])
+        if np.ndim(threshold):
+            limit = w.add("Unsqueeze", w.add("Gather", limits, winners), np.array([1]))
+        decided = w.add("Greater", confidence, limit)
         return w.add("Squeeze", w.add("Not", decided), np.array([1]))
 
     def _margin(self, rule: str) -> str:
+        """As `confidence.confidence_of` has it: of the label, without class weights; (n, 1)."""
         w = self._w
         outputs = self.probabilities() if rule == "probability" else self.both_sides()
-        best = w.reduce("ReduceMax", outputs, 1)
-        if rule != "gap":
-            return best
+        if rule == "output":
+            return w.reduce("ReduceMax", outputs, 1)
         number = w.add("ArgMax", outputs, axis=1, keepdims=1)
-        others = w.add("Equal", number, np.arange(self._n_classes)[None])
-        second = w.reduce("ReduceMax", w.add("Where", others, -np.inf, outputs), 1)
+        label = w.add("Equal", number, np.arange(self._n_classes)[None])
+        outputs = self._unweighted(rule, outputs)
+        best = w.reduce("ReduceMax", w.add("Where", label, outputs, -np.inf), 1)
+        if rule == "probability":
+            return best
+        second = w.reduce("ReduceMax", w.add("Where", label, -np.inf, outputs), 1)
         return w.add("Sub", best, second)
+
+    def _unweighted(self, rule: str, outputs: str) -> str:
+        """Probabilities or outputs as they are without class weights."""
+        w, log_weight = self._w, self._predictor.log_weight[None]
+        if np.ptp(log_weight) == 0:
+            return outputs
+        if rule == "probability":
+            scaled = w.add("Mul", outputs, np.exp(log_weight.min() - log_weight))
+            return w.add("Div", scaled, w.reduce("ReduceSum", scaled, 1))
+        shift = log_weight if self._n_classes > 2 else log_weight - log_weight[:, ::-1]
+        return w.add("Sub", outputs, shift)
 
     def _vote_share(self, winners: str) -> str:
         """Share of the committee of `confidence.confidence_of` that agrees, (n, 1)."""

@@ -11,6 +11,7 @@ from bayespoint.io.tables.table import Table, TableError, check_size, printable
 from bayespoint.io.tables.text import (
     Record,
     blocks_of,
+    check_empty_lines,
     check_start,
     columns_of,
     is_plain,
@@ -117,8 +118,9 @@ def _lines(stream: TextIO) -> Iterator[str]:
 
 def _head(lines: Iterator[str]) -> list[str]:
     """Lines up to the first that is not empty."""
-    head = []
+    head: list[str] = []
     for line in lines:
+        check_empty_lines(len(head), len(head) + 1)
         head.append(line)
         if line.strip("\r\n"):
             return head

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bayespoint._support.checks import is_missing
 from bayespoint._support.types import Array
 from bayespoint.io.tables.table import (
     Table,
@@ -34,6 +35,8 @@ def as_table(data: Any) -> Table:
         series = [data.iloc[:, i] for i in range(data.shape[1])]
         columns = [_column(one.to_numpy(), one.isna().to_numpy()) for one in series]
         return checked(Table(tuple(map(str, data.columns)), tuple(columns)))
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(object), None)  # what is masked is missing
     array = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)  # words stay words
     if array.ndim != 2:
         raise TableError(
@@ -49,15 +52,7 @@ def _missing(column: Array) -> Array:
         return np.isnan(column)
     if column.dtype.kind != "O":
         return np.zeros(len(column), dtype=bool)
-    return np.array([_is_gap(value) for value in column], dtype=bool)
-
-
-def _is_gap(value: Any) -> bool:
-    """Whether this is None, NaN, NaT or pandas' NA, which is neither equal to itself nor not."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
+    return np.array([is_missing(value) for value in column], dtype=bool)
 
 
 def _column(values: Array, missing: Array) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bayespoint.io.tables.binary import read_npy, read_npz, read_parquet
 from bayespoint.io.tables.chunks import ChunkReader
@@ -19,8 +19,14 @@ from bayespoint.io.tables.text import read_csv
 
 PathName: TypeAlias = str | os.PathLike[str]
 
-# Bytes of a file, inflated: more than the largest table as text of ten characters a cell.
+# Bytes of a file, unpacked: more than the largest table as text of ten characters a cell.
 MAX_BYTES = 2**31
+# Bytes of a packed file, unpacked, for each byte of it: numbers reach 5 to 20, bombs 1,000. Small
+# files may exceed it: 16 MiB do no harm.
+MAX_RATIO = 100
+FREE_BYTES = 2**24
+# Bytes unpacked at once.
+CHUNK_BYTES = 2**20
 
 _TEXT = ("csv", "tsv", "svmlight")
 _READERS: dict[str, Callable[..., Table]] = {
@@ -40,8 +46,9 @@ _BY_ENDING = {
 
 
 def read_table(
-    path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True
-) -> Table:
+    path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True,
+    max_bytes: int | None = None,
+) -> Table:  # fmt: skip
     r"""Read a table from a file; the kind of file is told by its ending.
 
     Parameters
@@ -56,6 +63,9 @@ def read_table(
         does not have do not matter.
     header : bool, default=True
         Whether the first line of CSV holds names; without, columns are x0, x1, …, as for NPY.
+    max_bytes : int, optional
+        Most bytes of the file, unpacked. By default 2 GiB, and for a packed file 100 times its
+        size (16 MiB at least): small files that grow without bounds are no tables.
 
     Returns
     -------
@@ -82,7 +92,7 @@ def read_table(
     (('width', 'colour'), array([1.5, nan]))
     """
     kind, packed = _kind(path, format)
-    data = _content(path, packed)
+    data = _content(path, packed, max_bytes)
     if not data:
         raise TableError("the file is empty.")
     options = {} if kind not in ("csv", "tsv") else {"header": header}
@@ -91,7 +101,7 @@ def read_table(
 
 @contextmanager
 def open_chunks(
-    path: PathName, *, format: str | None = None, header: bool = True
+    path: PathName, *, format: str | None = None, header: bool = True, max_bytes: int | None = None
 ) -> Iterator[ChunkReader]:
     r"""Open a CSV file that is read some rows at a time, for files larger than memory.
 
@@ -103,6 +113,8 @@ def open_chunks(
         Instead of the ending.
     header : bool, default=True
         As for `read_table`.
+    max_bytes : int, optional
+        Most bytes of a packed file, unpacked: by default 100 times its size.
 
     Yields
     ------
@@ -132,7 +144,9 @@ def open_chunks(
     kind, packed = _kind(path, format)
     if kind not in ("csv", "tsv"):
         raise TableError(f"{kind} files are not read in chunks; CSV and TSV files are.")
-    stream = gzip.open(path, "rb") if packed else open(path, "rb")  # noqa: SIM115
+    stream: Any = open(path, "rb")  # noqa: SIM115
+    if packed:
+        stream = io.BufferedReader(Unpacking(stream, max_bytes))
     with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:  # closes both
         yield ChunkReader(text, delimiter="\t" if kind == "tsv" else None, header=header)
 
@@ -156,19 +170,72 @@ def _kind(path: PathName, format: str | None) -> tuple[str, bool]:
     return kind, packed
 
 
-def _content(path: PathName, packed: bool) -> bytes:
-    """Bytes of the file, inflated, up to the cap."""
+class Unpacking(io.RawIOBase):
+    """Bytes of a gzip file, unpacked as they are read; a TableError where there are too many.
+
+    Parameters
+    ----------
+    file : binary file
+        Closed with this one.
+    max_bytes : int, optional
+        As for `open_chunks`.
+    """
+
+    def __init__(self, file: Any, max_bytes: int | None) -> None:
+        self._file, self._inflated, self._n_bytes = file, gzip.GzipFile(fileobj=file), 0
+        self.size = os.fstat(file.fileno()).st_size
+        self.most = max(FREE_BYTES, MAX_RATIO * self.size) if max_bytes is None else max_bytes
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Unpack some bytes into a buffer."""
+        found = self._inflated.read(min(len(buffer), CHUNK_BYTES))
+        self._n_bytes += len(found)
+        if self._n_bytes > self.most:
+            raise TableError(
+                f"the file has {self.size:,} bytes and unpacks to more than {self.most:,}, the "
+                f"limit. If it is sound, unpack it first, or raise the limit (max_bytes=, "
+                f"--max-bytes)."
+            )
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._inflated.close()
+        self._file.close()
+        super().close()
+
+
+def _content(path: PathName, packed: bool, max_bytes: int | None) -> bytes:
+    """Bytes of the file, unpacked, up to the limit."""
+    most = MAX_BYTES if max_bytes is None else max_bytes
     if str(path) == "-":
-        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        data = sys.stdin.buffer.read(most + 1)
     elif packed:
-        try:
-            with gzip.open(path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise TableError(f"the file is not sound gzip: {printable(str(error))}") from None
+        data = _unpacked(path, max_bytes)
     else:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise TableError(f"the file has more than {MAX_BYTES:,} bytes: split it.")
+            data = file.read(most + 1)
+    if len(data) > most:
+        raise TableError(
+            f"the file has more than {most:,} bytes, the limit: split it, or raise the limit "
+            f"(max_bytes=, --max-bytes)."
+        )
     return data
+
+
+def _unpacked(path: PathName, max_bytes: int | None) -> bytes:
+    found = io.BytesIO()
+    try:
+        with Unpacking(open(path, "rb"), max_bytes) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                found.write(chunk)
+                if max_bytes is None and found.tell() > MAX_BYTES:
+                    break
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TableError(f"the file is not sound gzip: {printable(str(error))}") from None
+    return found.getvalue()

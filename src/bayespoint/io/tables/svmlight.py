@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from bayespoint.io.tables.table import (
+    MAX_COLUMNS,
     Table,
     TableError,
     as_text,
@@ -15,7 +16,7 @@ from bayespoint.io.tables.table import (
     parse_number,
     printable,
 )
-from bayespoint.io.tables.text import LINE_END, decoded
+from bayespoint.io.tables.text import check_empty_lines, decoded, lines_in
 
 # Feature numbers of SVMlight files: those of hashed features fit.
 MAX_INDEX = 2**31 - 1
@@ -23,9 +24,15 @@ MAX_INDEX = 2**31 - 1
 
 def read_svmlight(data: bytes, *, text: Iterable[str] = ()) -> Table:
     """Table from the bytes of an SVMlight file: ``label``, and x<number> of all features."""
-    labels, lines, entries = [], [], []
-    for line, content in enumerate(LINE_END.split(decoded(data)), start=1):
-        cells = content.split("#", 1)[0].split()
+    decoded(data)  # which says what is wrong with it
+    labels, lines, entries, n_empty = [], [], [], 0
+    for line, content in enumerate(lines_in(data, newline=None), start=1):
+        content = content.split("#", 1)[0]
+        if content.count(":") > MAX_COLUMNS:
+            raise TableError(f"line {line} has more than {MAX_COLUMNS:,} features.")
+        cells = content.split(maxsplit=2 * MAX_COLUMNS)
+        n_empty = 0 if cells else n_empty + 1
+        check_empty_lines(n_empty, line)
         if not cells:
             continue
         labels.append(_svmlight_number(cells[0], line, "label"))

@@ -22,6 +22,8 @@ THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 MAX_CELLS = 200_000_000
 # Columns: more than any measurement has, and each has a name, a scale and a place in the model.
 MAX_COLUMNS = 100_000
+# Empty lines that follow each other: more are no table, and each takes its time.
+MAX_EMPTY_LINES = 10_000
 # Text of a cell in a message: enough to find it again.
 SHOWN_CHARACTERS = 60
 # Names listed in a message.

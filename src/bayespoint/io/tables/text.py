@@ -11,6 +11,7 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.io.tables.table import (
     MAX_COLUMNS,
+    MAX_EMPTY_LINES,
     MISSING,
     Table,
     TableError,
@@ -28,8 +29,10 @@ from bayespoint.io.tables.table import (
 # Line of the file that a record begins in, and its cells.
 Record = tuple[int, list[str]]
 
-LINE_END = re.compile(r"\r\n|\n|\r")
+FIRST_LINE = re.compile(r"[\r\n]*([^\r\n]*)")
 DELIMITERS = (",", ";", "\t", "|")
+# Delimiters of the lines of one record, those in quotes as well: texts may have some.
+MAX_RECORD_CELLS = 10 * MAX_COLUMNS
 # Cells parsed at once: their text stays in the processor's cache, which is twice as fast.
 BLOCK_CELLS = 100_000
 
@@ -81,15 +84,15 @@ def read_csv(
 ) -> Table:
     """Table from the bytes of a CSV file; columns named in ``text`` stay text."""
     content = decoded(data)
-    if not content.strip():
+    if not content or content.isspace():
         raise TableError("the file is empty.")
-    delimiter = delimiter or sniffed(content)
-    records = _records_in(content, delimiter)
+    delimiter, plain = delimiter or sniffed(content), is_plain(content)
+    del content  # lines are decoded one by one: a second copy of a large file takes memory
+    records = _records_in(data, delimiter)
     names = names_of(records, header)
     if not header:
-        records = _records_in(content, delimiter)
+        records = _records_in(data, delimiter)
     text_columns = places_of(names, text)
-    plain = is_plain(content)
     blocks: list[list[Array]] = []
     lines: list[int] = []
     for rows, numbers in blocks_of(sound_records(records, len(names)), len(names)):
@@ -97,7 +100,7 @@ def read_csv(
         blocks.append(columns_of(rows, text_columns, plain))
         lines += numbers
     if mixed := mixed_columns(blocks):
-        again = _records_in(content, delimiter)
+        again = _records_in(data, delimiter)
         if header:
             names_of(again, header)
         make_text(mixed, blocks, again)
@@ -124,18 +127,52 @@ def is_plain(content: str) -> bool:
 
 def sniffed(content: str) -> str:
     """Delimiter by the first line alone: the one most frequent outside quotes, else a comma."""
-    first = LINE_END.split(content.lstrip("\r\n"), maxsplit=1)[0]
-    outside = "".join(first.split('"')[::2])
+    outside = _outside_quotes(FIRST_LINE.match(content)[1])  # type: ignore[index]
     return max(DELIMITERS, key=outside.count)
 
 
-def _records_in(content: str, delimiter: str) -> Iterator[Record]:
-    return records_of(io.StringIO(content, newline=""), delimiter)
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2]) if '"' in line else line
+
+
+def lines_in(data: bytes, newline: str | None = "") -> Iterator[str]:
+    """Lines of a text in UTF-8, decoded as they are asked for; ``newline`` as for `open`."""
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline=newline)
+
+
+def _records_in(data: bytes, delimiter: str) -> Iterator[Record]:
+    return records_of(lines_in(data), delimiter)
+
+
+class _NarrowLines:
+    """Lines of which no record has more cells than are taken, before they are cut into cells."""
+
+    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self._lines, self._delimiter = iter(lines), delimiter
+        self.n_cells = 0  # of the record that is being read, so far
+        self.number = 0  # of the line
+
+    def __iter__(self) -> "_NarrowLines":
+        return self
+
+    def __next__(self) -> str:
+        line, self.number = next(self._lines), self.number + 1
+        n_cells = line.count(self._delimiter)
+        if n_cells > MAX_COLUMNS:
+            n_cells = _outside_quotes(line).count(self._delimiter)
+        self.n_cells += n_cells
+        if n_cells >= MAX_COLUMNS or self.n_cells >= MAX_RECORD_CELLS:
+            raise TableError(
+                f"line {self.number:,} has more cells than the at most {MAX_COLUMNS:,} that are "
+                f"taken: leave out columns."
+            )
+        return line
 
 
 def records_of(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
     """Yield (line, cells) of the records, what is malformed as a TableError."""
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    narrow, n_empty = _NarrowLines(lines, delimiter), 0
+    reader = csv.reader(narrow, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -144,7 +181,18 @@ def records_of(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
             return
         except csv.Error as error:
             raise TableError(_quoting(str(error), line, reader.line_num)) from None
+        narrow.n_cells, n_empty = 0, 0 if cells else n_empty + 1
+        check_empty_lines(n_empty, line)
         yield line, cells
+
+
+def check_empty_lines(n_empty: int, line: int) -> None:
+    """Refuse more empty lines in a row than are taken."""
+    if n_empty > MAX_EMPTY_LINES:
+        raise TableError(
+            f"more than {MAX_EMPTY_LINES:,} empty lines follow each other up to line {line:,}: "
+            f"take them out."
+        )
 
 
 def _quoting(problem: str, line: int, last: int) -> str:

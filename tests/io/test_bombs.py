@@ -1,0 +1,165 @@
+"""Small files that would grow: each is refused, with little time and memory."""
+
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from helpers.bombs import MOST_BYTES, MOST_SECONDS, outcome, write_gzip
+from helpers.hostile import members_of, place
+
+from bayespoint.io.model_file import layout
+from bayespoint.io.tables import TableError, open_chunks, read_table, reading
+from bayespoint.io.tables.table import MAX_COLUMNS, MAX_EMPTY_LINES
+
+MIB = 2**20
+
+GROWING = {
+    "one long field": ("a.csv.gz", b"x,y\n1,", b"a", "unpacks to more than"),
+    "spaces": ("a.csv.gz", b"x,y\n1,", b" ", "unpacks to more than"),
+    "spaces first": ("a.csv.gz", b"", b" ", "unpacks to more than"),
+    "newlines": ("a.csv.gz", b"x,y\n1,2\n", b"\n", "unpacks to more than|empty lines"),
+    "newlines first": ("a.csv.gz", b"", b"\r\n", "unpacks to more than|empty lines"),
+    "names": ("a.csv.gz", b"x,", b"ab,", "unpacks to more than"),
+    "features": ("a.svm.gz", b"1 ", b"1:1 ", "unpacks to more than"),
+    "comments": ("a.svm.gz", b"1 1:1", b"\n#", "unpacks to more than"),
+}
+
+
+def refused_in_a_child(how, path, words):
+    peak, seconds, said = outcome(how, path)
+    assert re.search(words, said), said
+    assert peak < MOST_BYTES, f"{peak:,} bytes"
+    assert seconds < MOST_SECONDS, f"{seconds} s"
+
+
+def cases(every):
+    """All bombs that are read at once, and those of CSV in chunks; or the few of a quick run."""
+    found = [(how, name) for name in GROWING for how in ("read_table", "in_chunks")]
+    found = [(how, name) for how, name in found if how == "read_table" or "csv" in GROWING[name][0]]
+    quick = [("read_table", "names"), ("in_chunks", "newlines first")]
+    return [case for case in found if (case in quick) != every]
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [*cases(every=False), *(pytest.param(*c, marks=pytest.mark.slow) for c in cases(every=True))],
+)
+def test_packed_tables_that_grow(how, name, tmp_path):
+    ending, start, repeated, words = GROWING[name]
+    path = write_gzip(tmp_path / ending, start, repeated, 100 * MIB)
+    assert path.stat().st_size < MIB / 2
+    refused_in_a_child(how, path, words)
+
+
+LIMITS = {
+    "empty lines": (b"x,y\n1,2\n" + b"\n" * (MAX_EMPTY_LINES + 2), "empty lines follow each other"),
+    "empty lines first": (b"\n" * (MAX_EMPTY_LINES + 2) + b"x\n1\n", "empty lines follow each"),
+    "columns": (b"a," * MAX_COLUMNS + b"b\n", f"at most {MAX_COLUMNS:,}"),
+    "a later row": (b"x,y\n" + b"1," * MAX_COLUMNS + b"1\n", f"line 2 .*at most {MAX_COLUMNS:,}"),
+    "rows in quotes": (b'"\n,"' * 1_000_001, "at most|characters"),
+    "a field": (b"x,y\n1," + b"a" * 200_000 + b"\n", "more than 131,072 characters"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_of_tables_that_are_not_packed(name, tmp_path):
+    content, words = LIMITS[name]
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=words):
+        read_table(path)
+    with pytest.raises(TableError, match=words), open_chunks(path) as chunks:
+        chunks.read(10)
+
+
+def test_the_limit_can_be_raised_and_lowered(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "FREE_BYTES", MIB // 2)
+    line = b"0,0,0,0,0,0,0,0,0,0\n"  # a sound table that is packed well
+    path = write_gzip(tmp_path / "a.csv.gz", b"a,b,c,d,e,f,g,h,i,j\n", line, MIB)
+    assert path.stat().st_size < MIB / 200
+    for read in (lambda **most: read_table(path, **most), lambda **most: in_chunks(path, most)):
+        with pytest.raises(TableError, match=r"more than 524,288, the limit.*--max-bytes"):
+            read()
+        assert len(read(max_bytes=2 * MIB).names) == 10
+        with pytest.raises(TableError, match=r"more than 1,000, the limit"):
+            read(max_bytes=1000)
+    plain = tmp_path / "a.csv"
+    plain.write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(TableError, match="more than 7 bytes, the limit"):
+        read_table(plain, max_bytes=7)
+
+
+def in_chunks(path, most):
+    with open_chunks(path, **most) as chunks:
+        while (table := chunks.read(10**6)) is not None:
+            last = table
+    return last
+
+
+def test_quoted_delimiters_are_not_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'x,y\n1,"' + b"," * 120_000 + b'"\n')
+    assert read_table(path).column("y")[0] == "," * 120_000
+
+
+# ---------------------------------------------------------------------- JSON
+
+GROWN = {
+    "lists": ("[" + "[]," * 10_000_000 + "[]]", "values and names"),
+    "objects": ("[" + "{}," * 10_000_000 + "{}]", "values and names"),
+    "numbers": ("[" + "1," * 15_000_000 + "1]", "values and names"),
+    "texts": ("[" + '"a",' * 8_000_000 + '"a"]', "values and names"),
+    "depth": ("[" * 10_000_000, "nested too deep"),
+    "objects in objects": ('{"a":' * 5_000_000, "nested too deep"),
+    "a text without end": ('"' + '\\"' * 15_000_000, "not a model|damaged"),
+}
+
+
+def with_json(good, path, text):
+    """Model file that has this text among its notes, packed."""
+    members = members_of(good)
+    document = json.loads(members["model.json"])
+    place(document)
+    document["about"] = {"x": "HERE"}
+    members["model.json"] = json.dumps(document).replace('"HERE"', text, 1).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in members.items():
+            with archive.open(name, "w") as member:
+                member.write(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("lists", "depth") else pytest.param(name, marks=pytest.mark.slow)
+     for name in GROWN],
+)  # fmt: skip
+def test_json_that_grows(name, good, tmp_path):
+    text, words = GROWN[name]
+    path = with_json(good, tmp_path / "m.bpm", text)
+    assert path.stat().st_size < MIB
+    refused_in_a_child("load", path, words)
+
+
+def test_signs_inside_texts_are_none(good, tmp_path):
+    """A control: notes full of brackets, quotes and commas are loaded as they are."""
+    from bayespoint.io.model_file import load
+
+    notes = '[{"' * 1000 + ',:\\"' * 1000 + "\\"
+    path = with_json(good, tmp_path / "m.bpm", json.dumps(notes))
+    assert load(path).about == {"x": notes}
+
+
+def test_honest_models_meet_the_limit_of_bytes_first():
+    """Numbers of an encoder, ranks of long tails among them, are longer than those of a bomb."""
+    from bayespoint.io.encoder import TableEncoder
+    from bayespoint.io.tables import Table
+
+    rng = np.random.default_rng(0)
+    columns = tuple(np.exp(rng.normal(size=(20, 50))))  # with long tails
+    table = Table(tuple(f"x{i}" for i in range(20)), columns)
+    text = json.dumps(TableEncoder().fit(table).to_state())
+    signs = sum(map(text.count, ",:[{"))
+    assert layout.MAX_JSON_VALUES * len(text) / signs > layout.MAX_JSON_BYTES
