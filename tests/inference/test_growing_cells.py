@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
 from bayespoint.inference.draws import Plan
-from bayespoint.inference.ep.cells.cell import Message
+from bayespoint.inference.ep.cells.cell import Message, united
 from bayespoint.inference.ep.cells.growing import (
     GrowingTree,
     faded,
@@ -16,7 +16,6 @@ from bayespoint.inference.ep.cells.growing import (
     grown,
     nothing_lost,
     trees_of,
-    united,
 )
 from bayespoint.inference.ep.cells.landmarks import landmarks_at
 from bayespoint.inference.ep.cells.method import CellSettings

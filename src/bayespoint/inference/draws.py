@@ -1,7 +1,7 @@
 """What any inference method returns: draws of all machines, or Gaussians in closed form."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,6 +128,8 @@ class Plan:
     threads : Threads
     folds : ndarray of int, shape (n_points,), or None
         Equal parts of the points, for outputs at points that were left out (`Draws.left_out`).
+    drawn : sequence, optional
+        Draws that other machines have made, in order, for methods whose draws are independent.
     """
 
     n_draws: int
@@ -136,6 +138,7 @@ class Plan:
     budget: Budget
     threads: Threads
     folds: Array | None = None
+    drawn: Sequence[Any] | None = None
 
 
 class Method(ABC):

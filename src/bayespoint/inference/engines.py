@@ -139,7 +139,7 @@ def cells_of_rows(tree: Tree, inputs: Inputs) -> Array:
     """Return the number of the cell of each row, found where the rows are."""
     tensor = inputs.on_device()
     if tensor is None:
-        return tree.route(inputs.matrix())
+        return np.concatenate(inputs.by_blocks(tree.route))
     from bayespoint.inference.ep.cells.batches import route
 
     return route(tree, tensor).cpu().numpy()

@@ -16,6 +16,7 @@ from bayespoint.inference.ep.sites import (
     held_out_moments,
     held_out_scores,
 )
+from bayespoint.space.given import check_answers
 from bayespoint.space.posterior import Posterior, kernel_values, left_open
 from bayespoint.space.version_space import VersionSpace
 
@@ -151,7 +152,7 @@ class GaussianPosterior:
         """
         mean, variance = self.latent(cross, diagonal)
         if not label:
-            return _probability(mean, variance)
+            return check_answers("predictive", _probability(mean, variance))
         noise = np.unique(self.label_noise)
         if len(noise) > 1:
             raise ValueError(
@@ -159,7 +160,7 @@ class GaussianPosterior:
                 "point is unknown. Fold it into label=False yourself."
             )
         p = _probability(mean, variance + self.space.softness * np.asarray(diagonal, dtype=float))
-        return (1 - noise[0]) * p + noise[0] * (1 - p)
+        return check_answers("predictive", (1 - noise[0]) * p + noise[0] * (1 - p))
 
     def latent(self, cross: ArrayLike, diagonal: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the outputs at new points, softness aside.

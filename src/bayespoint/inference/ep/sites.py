@@ -201,6 +201,12 @@ def _sweep(
         current = _look(K, likelihood, first, bounds, make)
         if current is None:  # weak labels of points that know all of each other
             current = _look(K, likelihood, Sites(0.0 * mean, 0.0 * mean), bounds, make)
+        if current is None:
+            raise ValueError(
+                "expectation propagation finds no Gaussian for these labels: the kernel values are "
+                "not those of inner products, or overflow. Scale the features (for example with "
+                "StandardScaler), or use a kernel that is an inner product."
+            )
     damping, sweeps = 1.0, 1
     while current.change > tol and sweeps < max_sweeps and not (stop is not None and stop()):
         sites = Sites(*(

@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 from bayespoint._support.checks import check_natural_number, check_positive_integer, check_seed
 from bayespoint._support.types import Array, ArrayLike, Seed
 from bayespoint.inference.onion.leave_one_out import ShellDraws
-from bayespoint.space.posterior import Posterior, angle_error, numbers
+from bayespoint.space.given import numbers
+from bayespoint.space.posterior import Posterior, angle_error
 from bayespoint.space.version_space import VersionSpace
 
 # Numbers of wrong labels -1 and +1.

@@ -1,6 +1,6 @@
 """Permuted kernel perceptrons for all machines of a problem (LSB section 3; JMLR section 3.2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,18 +38,25 @@ def draw_perceptrons(
     numbers = range(ensemble.next_number, ensemble.next_number + missing)
     if missing:
         warn_if_large(problem.rows, orders(numbers[0]))
-    for draw in perceptron_draws(
-        problem.rows, problem.targets, problem.ridge, numbers, orders, budget=plan.budget,
-        threads=plan.threads, max_passes=max_passes,
-        on_exhausted=conflict_check(problem.space, problem.row, problem.names),
-        folds=plan.folds,
-    ):  # fmt: skip
+    for draw in plan.drawn or draws_numbered(problem, plan, numbers, max_passes=max_passes):
         ensemble.add(draw)
         if on_draw is not None:
             on_draw(draw)
         if not draw.more and np.all(ensemble.angle_errors() <= plan.tol):
             break
     return ensemble
+
+
+def draws_numbered(
+    problem: Problem, plan: Plan, numbers: range, *, max_passes: int = MAX_PASSES
+) -> Iterator[Draw]:
+    """Yield the draws of these numbers: each is the same whichever others are made."""
+    return perceptron_draws(
+        problem.rows, problem.targets, problem.ridge, numbers,
+        permutations(len(problem.rows), plan.entropy), budget=plan.budget, threads=plan.threads,
+        max_passes=max_passes,
+        on_exhausted=conflict_check(problem.space, problem.row, problem.names), folds=plan.folds,
+    )  # fmt: skip
 
 
 class Perceptrons(Method):

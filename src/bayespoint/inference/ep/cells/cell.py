@@ -245,6 +245,37 @@ class Message(NamedTuple):
     shift: Array  # (n_landmarks,)
 
 
+class TreeSum:
+    """Sum of messages two by two: the same, to the last digit, however they were grouped before.
+
+    A group is a power of 2 of them, in a row, which was summed in the same way. None says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, Message | None]] = []  # numbers of messages, and their sums
+
+    def add(self, message: Message | None) -> None:
+        """Add the next message."""
+        size = 1
+        while self._held and self._held[-1][0] == size:
+            message, size = united(self._held.pop()[1], message), 2 * size
+        self._held.append((size, message))
+
+    def total(self) -> Message | None:
+        """Return the sum of all."""
+        total = None
+        for _, message in reversed(self._held):
+            total = united(message, total)
+        return total
+
+
+def united(left: Message | None, right: Message | None) -> Message | None:
+    """Return what two messages say."""
+    if left is None or right is None:
+        return left or right
+    return Message(left.precision + right.precision, left.shift + right.shift)
+
+
 class OwnPart(NamedTuple):
     """The cell's own part of the prior, with its sites: for messages and predictions."""
 

@@ -295,13 +295,6 @@ def forgotten(
     )
 
 
-def united(left: Message | None, right: Message | None) -> Message | None:
-    """Return what both say."""
-    if left is None or right is None:
-        return left or right
-    return Message(left.precision + right.precision, left.shift + right.shift)
-
-
 def faded(lost: Message | None, share: float) -> Message | None:
     """Return a message that counts so much less."""
     return None if lost is None else Message(share * lost.precision, share * lost.shift)

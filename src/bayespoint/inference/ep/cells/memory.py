@@ -1,10 +1,12 @@
 """Memory of a fit by cells."""
 
+import math
 from typing import NamedTuple
 
-# Cells that are swept at a time with landmarks, from the same state: a fixed number, so that
-# results do not depend on the number of threads.
-WAVE = 8
+# Cells that are swept with landmarks from the same state: a number that the rows alone set, so that
+# results do not depend on threads or machines. So many at least, and of many cells a part such that
+# a visit of all has so many steps at most. A power of 2, for sums.
+WAVE, MOST_WAVES = 8, 8
 
 # Most memory for messages of cells, in bytes; where they need more they are computed again.
 KEPT_BYTES = 256_000_000
@@ -12,6 +14,11 @@ KEPT_BYTES = 256_000_000
 # Memory to solve a cell of n rows with D features: so many bytes for each of n² and of n D numbers;
 # and matrices of D² for each machine beside the messages of a wave. As measured, and a half more.
 CELL_BYTES, FEATURE_BYTES, COMMON_MATRICES = 50, 75, 6
+
+
+def wave_of(n_cells: int) -> int:
+    """Return how many cells are swept from the same state."""
+    return max(WAVE, 2 ** math.ceil(math.log2(max(n_cells / MOST_WAVES, 1))))
 
 
 class Memory(NamedTuple):

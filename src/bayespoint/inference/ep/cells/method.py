@@ -115,7 +115,7 @@ def infer_cells(
             threads=plan.threads,
             memory=Memory.of(cache_bytes, *settings[:2], n_machines),
             stop=plan.budget.spent,
-            show=_progress(plan, number, n_trees, begun),
+            show=shown_progress(plan, number, n_trees, begun),
             spare=bool(trees),
         )
         # Sites of another tree are nearly those of this one.
@@ -137,7 +137,7 @@ def infer_cells(
     evidence = np.mean([fit.log_evidence for fit in trees], axis=0)
     moving = np.array([fit.moving for fit in trees])
     n_cells = np.array([fit.tree.n_cells for fit in trees])
-    _warn_if_moving(moving, n_cells * len(problem.targets), plan)
+    warn_if_moving(moving, n_cells * len(problem.targets), plan)
     draws = Draws(
         coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
         mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
@@ -148,7 +148,9 @@ def infer_cells(
     return Cells(draws, model, scores / len(trees), wrong / len(trees), evidence)
 
 
-def _progress(plan: Plan, number: int, n_trees: int, begun: float) -> Callable[[int, int], None]:
+def shown_progress(
+    plan: Plan, number: int, n_trees: int, begun: float
+) -> Callable[[int, int], None]:
     """Show how much of all trees is done, in percent, and when the rest will be at this pace."""
 
     def show(done: int, total: int) -> None:
@@ -160,7 +162,8 @@ def _progress(plan: Plan, number: int, n_trees: int, begun: float) -> Callable[[
     return show
 
 
-def _warn_if_moving(moving: Array, n_cells: Any, plan: Plan) -> None:
+def warn_if_moving(moving: Array, n_cells: Any, plan: Plan) -> None:
+    """Warn where many cells, of all machines and trees, have not come to rest."""
     if moving.sum() > MOST_MOVING * np.sum(n_cells) and not plan.budget.interrupted:
         warn(
             f"{moving.sum()} of {np.sum(n_cells)} cells had not come to rest. Raise max_time "

@@ -121,8 +121,8 @@ class DeviceSweeps(CellSweeps):
     @exact_products()
     def _wave(
         self, numbers: Any, moved: Array, precision: Array, shift: Array
-    ) -> tuple[Array, list[Message]]:
-        """Sweep some cells given what all others say; how the sum of their messages changes."""
+    ) -> tuple[Array, Message | None]:
+        """Sweep a few cells at a time: see `visited`."""
         moved, told = moved.copy(), []
         for machine in range(len(self.tau)):
             chosen = self.active[machine, numbers] & (self._sizes[numbers] > 0)
@@ -134,7 +134,7 @@ class DeviceSweeps(CellSweeps):
                     machine, at, precision[machine], shift[machine]
                 )
             told.append(Message(*change))
-        return moved, told
+        return moved, Message(*(np.array(part) for part in zip(*told, strict=True)))
 
     def _visited(
         self, machine: int, at: Array, precision: Array, shift: Array

@@ -1,7 +1,8 @@
 """Sites of all cells of a tree: each cell by itself, or in turn around landmarks."""
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,13 +15,14 @@ from bayespoint.inference.ep.cells.cell import (
     DAMPING,
     CellState,
     Message,
+    TreeSum,
     cavities,
     message_of,
     own_part,
     propagate_cell,
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks
-from bayespoint.inference.ep.cells.memory import WAVE, Memory
+from bayespoint.inference.ep.cells.memory import WAVE, Memory, wave_of
 from bayespoint.inference.ep.cells.tree import Tree
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites
@@ -214,7 +216,158 @@ def fit_cells(
     )  # fmt: skip
 
 
-class CellSweeps:
+class Visits:
+    """Which cells are visited around landmarks, how far they step, and when none changes.
+
+    Attributes
+    ----------
+    moved : ndarray of shape (n_machines, n_cells)
+        How far cells went when they were last visited; whoever visits them fills it in.
+    active : ndarray of bool, shape (n_machines, n_cells)
+        Which cells are visited now.
+    damping : ndarray of shape (n_machines, n_cells)
+        Share of a step that they take.
+    """
+
+    def __init__(self, n_machines: int, n_cells: int, how: Sweeping) -> None:
+        self.moved = np.full((n_machines, n_cells), np.inf)
+        self.damping = np.ones_like(self.moved)
+        self._tol, self._most = how.tol, how.visits
+        self._done, self._everywhere = 0, True
+        self._expected = min(USUAL_VISITS, how.visits)
+
+    def begin(self) -> bool:
+        """Begin another visit of cells, if there may be one."""
+        self._before = self.moved.copy()
+        self.active = np.full_like(self.moved, self._everywhere, dtype=bool)
+        self.active |= self.moved > self._tol
+        self._done += 1
+        return self._done <= self._most
+
+    def waves(self) -> Iterator[range]:
+        """Cells that are visited from the same state, in turn."""
+        n_cells = self.moved.shape[1]
+        together = wave_of(n_cells)
+        for first in range(0, n_cells, together):
+            yield range(first, min(first + together, n_cells))
+
+    def at_rest(self) -> bool:
+        """End a visit; whether all cells were visited and none has changed."""
+        moved, before = self.moved, self._before
+        resting = np.max(moved) <= self._tol
+        if resting and self._everywhere:
+            return True
+        # Cells that go to and fro take shorter steps; once few change, only they are visited,
+        # and all of them again in the end.
+        to_and_fro = self.active & (moved > SLOW * before) & (moved > self._tol)
+        self.damping[to_and_fro] *= DAMPING
+        self._everywhere = self._done < FULL_VISITS or bool(resting)
+        left = self._visits_left(np.max(before), np.max(moved))
+        self._expected = min(self._done + left, self._most)
+        return False
+
+    def progress(self, n_cells: int) -> tuple[int, int]:
+        """Visits of single cells so far, so many of them in this visit, and as many as expected."""
+        all_cells = self.moved.shape[1]
+        return (self._done - 1) * all_cells + n_cells, self._expected * all_cells
+
+    def _visits_left(self, before: float, now: float) -> int:
+        """Visits until none changes, for progress: changes shrink by the same factor each time."""
+        if not np.isfinite(before):
+            return USUAL_VISITS
+        if now >= before or self._tol <= 0:
+            return self._most
+        return math.ceil(math.log(now / self._tol) / math.log(before / now))
+
+
+class Steps(NamedTuple):
+    """What `Visits` says of some cells, (n_machines, n_cells)."""
+
+    moved: Array
+    active: Array
+    damping: Array
+
+
+class SweepState(NamedTuple):
+    """What sweeps of cells go on with: as in `TreeFit`, and what is known of each cell."""
+
+    tau: Array
+    nu: Array
+    coef: Array
+    wrong: Array
+    scores: Array
+    mean: Array  # (n_machines, m), of outputs at the last visit
+    change: Array  # (n_machines, n_cells), of sites, at the last sweep
+    evidence: Array  # (n_machines, n_cells)
+    by_sites: Array  # (n_machines, n_cells), the part of it that each site has by itself
+
+
+class Sweeps(ABC):
+    """Sweeps of all cells of a tree, wherever they are.
+
+    Attributes
+    ----------
+    how : Sweeping
+    n_machines, n_cells : int
+    begun : bool
+        Whether there are sites to begin with.
+    change : ndarray of shape (n_machines, n_cells)
+        Of sites, at the last sweep.
+    """
+
+    how: Sweeping
+    n_machines: int
+    n_cells: int
+    begun: bool
+    change: Array
+
+    @abstractmethod
+    def use(self, landmarks: Landmarks) -> None:
+        """Have features that are common to all cells."""
+
+    @abstractmethod
+    def all_messages(self) -> Message:
+        """What all cells say of w with the sites that they have, of all machines."""
+
+    @abstractmethod
+    def visited(
+        self, numbers: range, visits: "Visits | Steps", precision: Array, shift: Array
+    ) -> tuple[Array, Message | None]:
+        """Sweep some cells given what all others say.
+
+        Returns
+        -------
+        moved : ndarray of shape (n_machines, n_numbers)
+            How far they went.
+        told : Message or None
+            How the sum of their messages changes.
+        """
+
+    def around(self, landmarks: Landmarks, lost: Message | None = None) -> tuple[Array, Array]:
+        """Visit cells in turn until none changes; precision and shift of w."""
+        self.use(landmarks)
+        precision, shift = no_message(self.n_machines, landmarks.projection.shape[1])
+        if lost is not None:
+            precision, shift = precision + lost.precision, shift + lost.shift
+        if self.begun:
+            said = self.all_messages()
+            precision, shift = precision + said.precision, shift + said.shift
+        visits = Visits(self.n_machines, self.n_cells, self.how)
+        while visits.begin():
+            for numbers in visits.waves():
+                visits.moved[:, numbers], told = self.visited(numbers, visits, precision, shift)
+                if told is not None:
+                    precision, shift = precision + told.precision, shift + told.shift
+                if self.how.stop():
+                    break
+                self.how.show(*visits.progress(numbers.stop))
+            if self.how.stop() or visits.at_rest():
+                break
+        self.change = visits.moved
+        return precision, shift
+
+
+class CellSweeps(Sweeps):
     """Sweeps of all cells of a tree, one cell a thread; arrays over all rows, which cells fill in.
 
     `on_device.DeviceSweeps` is the same on a GPU.
@@ -226,12 +379,15 @@ class CellSweeps:
     ) -> None:  # fmt: skip
         shape, n_cells = problem.targets.shape, len(begin) - 1
         self.problem, self.how = problem, how
+        self.n_machines, self.n_cells = shape[0], n_cells
         self._left_out: Any = self.left_out()
         self.cells = [order[begin[i] : begin[i + 1]] for i in range(n_cells)]
         if start is None:
             start = np.full(shape, np.nan), np.zeros(shape)
         self.tau, self.nu = (sites.copy() for sites in start)
+        self.begun = not np.any(np.isnan(self.tau))
         self.coef, self.wrong, self.scores = *np.zeros((2, *shape)), np.zeros((2, *shape))
+        self.mean = np.full(shape, np.nan)
         self.change = np.full((shape[0], n_cells), np.inf)
         # Until a cell is visited, its labels are as good as tossed.
         tossed = [-np.log(2) * np.sum(problem.copies[rows]) for rows in self.cells]
@@ -247,6 +403,15 @@ class CellSweeps:
         copies, own = self.problem.copies, np.minimum(self.problem.own, self.problem.copies)
         kinds = (np.where(self.problem.alone, copies, own), own)
         return [np.minimum(np.maximum(out, 1.0), copies) for out in kinds]
+
+    def state(self) -> SweepState:
+        """Return what others can go on with."""
+        return SweepState(*(getattr(self, name) for name in SweepState._fields))
+
+    def go_on(self, state: SweepState) -> None:
+        """Go on with what others have found, and leave it as it is."""
+        for name, values in zip(state._fields, state, strict=True):
+            setattr(self, name, values.copy())
 
     def _each(self, solve: Callable[[int], Any], numbers: range) -> list[Any]:
         """Solve cells, as many at a time as there is memory for."""
@@ -319,78 +484,42 @@ class CellSweeps:
     def use(self, landmarks: Landmarks) -> None:
         """Have features that are common to all cells."""
         self.landmarks = landmarks
-
-    def around(self, landmarks: Landmarks, lost: Message | None = None) -> tuple[Array, Array]:
-        """Visit cells in turn until none changes; precision and shift of w."""
-        self.use(landmarks)
-        self.mean = np.full(self.tau.shape, np.nan)  # of outputs, at the last visit
-        n_machines, n_common = len(self.tau), landmarks.projection.shape[1]
         self.said: dict[tuple[int, int], Message] = {}  # the last messages, where there is room
-        self.keeps = 8 * n_machines * len(self.cells) * n_common**2 <= self.how.memory.kept
-        precision, shift = no_message(n_machines, n_common)
-        if lost is not None:
-            precision, shift = precision + lost.precision, shift + lost.shift
-        if not np.any(np.isnan(self.tau)):
-            said = self.all_messages()
-            precision, shift = precision + said.precision, shift + said.shift
-        moved = np.full((n_machines, len(self.cells)), np.inf)
-        self.damping = np.ones_like(moved)
-        expected, n_cells = min(USUAL_VISITS, self.how.visits), len(self.cells)
-        everywhere = True
-        for visit in range(self.how.visits):
-            before = moved.copy()
-            self.active = np.full_like(moved, everywhere, dtype=bool) | (moved > self.how.tol)
-            for first in range(0, n_cells, WAVE):
-                numbers = range(first, min(first + WAVE, n_cells))
-                state = precision.copy(), shift.copy()
-                moved[:, numbers], told = self._wave(numbers, moved[:, numbers], *state)
-                for machine, difference in enumerate(told):
-                    precision[machine] += difference.precision
-                    shift[machine] += difference.shift
-                if self.how.stop():
-                    break
-                self.how.show(visit * n_cells + numbers.stop, expected * n_cells)
-            resting = np.max(moved) <= self.how.tol
-            if self.how.stop() or (resting and everywhere):
+        n_bytes = 8 * self.n_machines * self.n_cells * landmarks.projection.shape[1] ** 2
+        self.keeps = n_bytes <= self.how.memory.kept
+
+    def visited(
+        self, numbers: range, visits: "Visits | Steps", precision: Array, shift: Array
+    ) -> tuple[Array, Message | None]:
+        """Sweep some cells given what all others say, a few at a time."""
+        self.active, self.damping = visits.active, visits.damping
+        moved, told = visits.moved[:, numbers], TreeSum()
+        for first in range(0, len(numbers), WAVE):
+            part = numbers[first : first + WAVE]
+            at = slice(first, first + len(part))
+            moved[:, at], message = self._wave(part, moved[:, at], precision, shift)
+            told.add(message)
+            if self.how.stop():
                 break
-            # Cells that go to and fro take shorter steps; once few change, only they are visited,
-            # and all of them again in the end.
-            to_and_fro = self.active & (moved > SLOW * before) & (moved > self.how.tol)
-            self.damping[to_and_fro] *= DAMPING
-            everywhere = visit + 1 < FULL_VISITS or resting
-            expected = min(
-                visit + 1 + self._visits_left(np.max(before), np.max(moved)), self.how.visits
-            )
-        self.change = moved
-        return precision, shift
+        return moved, told.total()
 
     def _wave(
         self, numbers: range, moved: Array, precision: Array, shift: Array
-    ) -> tuple[Array, list[Message]]:
-        """Sweep some cells given what all others say; how the sum of their messages changes.
-
-        ``moved``: how far they went when they were last visited, (n_machines, n_numbers).
-        """
+    ) -> tuple[Array, Message | None]:
+        """Sweep a few cells at a time: see `visited`."""
         found = self._each(lambda i: self._visit(i, precision, shift), numbers)
         moved = np.where(self.active[:, numbers], np.stack([f[0] for f in found], axis=1), moved)
-        by_machine = zip(*(differences for _, differences in found if differences), strict=True)
-        sums = ([np.sum(part, axis=0) for part in zip(*one, strict=True)] for one in by_machine)
-        return moved, [Message(*one) for one in sums]
+        told = TreeSum()
+        for _, message in found:
+            told.add(message)
+        return moved, told.total()
 
-    def _visits_left(self, before: float, now: float) -> int:
-        """Visits until none changes, for progress: changes shrink by the same factor each time."""
-        if not np.isfinite(before):
-            return USUAL_VISITS
-        if now >= before or self.how.tol <= 0:
-            return self.how.visits
-        return math.ceil(math.log(now / self.how.tol) / math.log(before / now))
-
-    def _visit(self, number: int, precision: Array, shift: Array) -> tuple[Array, list[Message]]:
+    def _visit(self, number: int, precision: Array, shift: Array) -> tuple[Array, Message | None]:
         """Sweep one cell given what all others say; how its message changes."""
         rows = self.cells[number]
         n_machines = len(self.tau)
         if not len(rows) or not np.any(self.active[:, number]):
-            return np.zeros(n_machines), []
+            return np.zeros(n_machines), None
         features, R = self._own(rows)
         moved, differences, n_common = np.zeros(n_machines), [], features.shape[1]
         for machine in range(n_machines):
@@ -421,7 +550,7 @@ class CellSweeps:
             differences.append(
                 Message(after.precision - before.precision, after.shift - before.shift)
             )
-        return moved, differences
+        return moved, _of_machines(differences)
 
     def _own(self, rows: Array) -> tuple[Array, Array]:
         """Features of rows, and the part of their Gram matrix that these leave over."""
@@ -431,16 +560,13 @@ class CellSweeps:
 
     def all_messages(self) -> Message:
         """What all cells say of w with the sites that they have, of all machines."""
-        n_machines, n_common = len(self.tau), self.landmarks.projection.shape[1]
-        precision, shift = (
-            np.zeros((n_machines, n_common, n_common)),
-            np.zeros((n_machines, n_common)),
-        )
+        told = TreeSum()
         for number in range(len(self.cells)):
-            for machine, message in enumerate(self._messages(number)):
-                precision[machine] += message.precision
-                shift[machine] += message.shift
-        return Message(precision, shift)
+            told.add(_of_machines(self._messages(number)))
+        n_machines, n_common = len(self.tau), self.landmarks.projection.shape[1]
+        return told.total() or Message(
+            np.zeros((n_machines, n_common, n_common)), np.zeros((n_machines, n_common))
+        )
 
     def _messages(self, number: int) -> list[Message]:
         rows = self.cells[number]
@@ -481,6 +607,11 @@ class CellSweeps:
                 )  # fmt: skip
 
         self._each(one, range(len(self.cells)))
+
+
+def _of_machines(messages: list[Message]) -> Message | None:
+    """Messages of all machines as one; None where there are none."""
+    return Message(*map(np.array, zip(*messages, strict=True))) if messages else None
 
 
 def messages_of(

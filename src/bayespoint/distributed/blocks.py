@@ -1,0 +1,192 @@
+"""From Dask collections to checked blocks of rows: partitions, which may be uneven or empty."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from bayespoint._support.checks import is_dask
+from bayespoint._support.types import Array, Matrix
+from bayespoint.distributed.session import Session
+from bayespoint.space.given import checked_weights
+from bayespoint.space.host import Host
+from bayespoint.space.inputs import limits
+
+
+class Block(NamedTuple):
+    """Checked rows of a partition."""
+
+    X: Matrix
+    y: Array
+    weight: Array
+    names: Array | None  # of columns, where a data frame has some
+
+
+class Summary(NamedTuple):
+    """What a fit must know of a partition before rows travel."""
+
+    n_rows: int
+    n_features: int
+    n_bytes: int
+    labels: Array  # of rows with a weight
+    least: Array
+    most: Array
+    dtype: np.dtype
+    sparse: bool
+    names: Array | None
+
+
+class Facts(NamedTuple):
+    """What is known of all partitions together."""
+
+    offsets: Array  # (n_partitions + 1,), of their rows
+    n_features: int
+    n_bytes: int  # of all rows
+    classes: Array
+    least: Array
+    most: Array
+    dtype: np.dtype
+    sparse: bool
+    names: Array | None
+
+
+def blocks_of(X: Any, y: Any, sample_weight: Any = None) -> list[Any]:
+    """Return delayed blocks, one a partition of X, each checked where it is computed."""
+    from dask import delayed
+    from dask.base import tokenize
+
+    checked, token = delayed(checked_block), tokenize(X, y, sample_weight)
+    return [
+        checked(*of_one, number, dask_key_name=f"check-partition-{number}-{token}")
+        for number, of_one in enumerate(parts_of(X, y, sample_weight))
+    ]
+
+
+def parts_of(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
+    """Return delayed rows, labels and weights of each partition, as they were given."""
+    parts = partitions(X, "X")
+    labels = alike(y, X, len(parts), "y")
+    weights = [None] * len(parts)
+    if sample_weight is not None:
+        weights = alike(sample_weight, X, len(parts), "sample_weight")
+    return list(zip(parts, labels, weights, strict=True))
+
+
+def partitions(values: Any, name: str) -> list[Any]:
+    """Return the partitions of a Dask array, data frame or series, as delayed values."""
+    if not is_dask(values) or not hasattr(values, "to_delayed"):
+        raise TypeError(
+            f"{name} must be a Dask array, data frame or series; got {type(values).__name__}. Give "
+            f"what is in memory to BayesPointClassifier, or make it one by dask.array.from_array."
+        )
+    if getattr(values, "ndim", 1) == 2 and hasattr(values, "chunks"):
+        values = values.rechunk({1: -1})
+    return list(np.ravel(values.to_delayed()))
+
+
+def alike(values: Any, X: Any, n_parts: int, name: str) -> list[Any]:
+    """Partitions of y or weights, divided as those of X are."""
+    rows, own = (_chunks(one) for one in (X, values))
+    if rows is not None and own is not None and rows != own and sum(rows) == sum(own):
+        values = values.rechunk((rows,))
+    parts = partitions(values, name)
+    if len(parts) != n_parts:
+        raise ValueError(
+            f"X has {n_parts} partitions and {name} has {len(parts)}: divide both alike, for "
+            f"example by computing both from one data frame, or with rechunk."
+        )
+    return parts
+
+
+def _chunks(values: Any) -> tuple[int, ...] | None:
+    """Rows of the chunks of an array, where they are known."""
+    chunks = getattr(values, "chunks", None)
+    if chunks is None or any(np.isnan(n) for n in chunks[0]):
+        return None
+    return tuple(chunks[0])
+
+
+def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
+    """Check the rows of a partition as `fit` does; errors say which one is at fault, and where."""
+    with_labels = BaseEstimator()
+    if X.shape[0] == 0:
+        return Block(X, np.empty(0), np.empty(0), None)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"partition {number}: X has {X.shape[0]} rows and y has {len(y)}. Divide both alike."
+        )
+    try:
+        inputs, labels = Host().training_inputs(with_labels, X, y, precomputed=False)
+        weight = checked_weights(None if weight is None else np.asarray(weight), len(labels))
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"partition {number} of X, y: {error}{_place(X)}") from None
+    names = getattr(with_labels, "feature_names_in_", None)
+    return Block(inputs.X, np.asarray(labels), weight, names)
+
+
+def _place(X: Any) -> str:
+    """Where the first value is that is no finite number, for messages."""
+    columns = getattr(X, "columns", None)
+    for column in range(X.shape[1]):
+        values = X.iloc[:, column] if columns is not None else X[:, [column]]
+        try:
+            values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=float)
+        except (ValueError, TypeError):
+            return (
+                f" Column {column if columns is None else repr(columns[column])} holds no numbers."
+            )
+        bad = np.flatnonzero(~np.isfinite(values.ravel()))
+        if len(bad):
+            name = column if columns is None else repr(columns[column])
+            return f" First found in row {bad[0]} of the partition, column {name}."
+    return ""
+
+
+def summary_of(block: Block) -> Summary:
+    """Look at a block."""
+    X, kept = block.X, block.weight > 0
+    none = np.empty(0)
+    if not np.any(kept):
+        n_rows, n_features = X.shape
+        return Summary(n_rows, n_features, 0, none, none, none, np.dtype("f4"), False, None)
+    n_rows, n_features = X.shape
+    n_bytes = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+    least, most = limits(X if np.all(kept) else X[kept])
+    labels = np.unique(block.y[kept])
+    return Summary(
+        n_rows, n_features, n_bytes, labels, least, most, X.dtype, sp.issparse(X), block.names
+    )
+
+
+def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Facts:
+    """Look at all partitions, each where it is."""
+    from dask import delayed
+
+    look: Any = delayed(summary_of, pure=False)
+    names = [session.key("look-at-partition") for _ in blocks]
+    looks = [look(one, dask_key_name=name) for one, name in zip(blocks, names, strict=True)]
+    found = session.results(session.compute(looks))
+    some = [one for one in found if len(one.labels)]
+    if not some:
+        raise ValueError("X has no rows of weight > 0 in any partition; give some.")
+    for number, one in enumerate(found):
+        if one.n_rows and one.n_features != some[0].n_features:
+            raise ValueError(
+                f"partition {number} of X has {one.n_features} columns, others have "
+                f"{some[0].n_features}."
+            )
+    classes = np.unique(np.concatenate([one.labels for one in some]))
+    if len(classes) < least_classes:
+        raise ValueError(
+            f"y must hold at least 2 classes with positive weight; got {len(classes)} class(es): "
+            f"{classes.tolist()}."
+        )
+    single = all(one.dtype == np.float32 for one in some)
+    return Facts(
+        np.cumsum([0, *(one.n_rows for one in found)]), some[0].n_features,
+        sum(one.n_bytes for one in found), classes,
+        np.min([one.least for one in some], axis=0), np.max([one.most for one in some], axis=0),
+        np.dtype(np.float32 if single else np.float64), any(one.sparse for one in some),
+        some[0].names,
+    )  # fmt: skip

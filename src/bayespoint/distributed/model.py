@@ -1,0 +1,372 @@
+"""A model whose rows and sites stay on the cluster: its answers, and how it comes back."""
+
+import uuid
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayespoint._support.types import Array, Matrix
+from bayespoint.distributed.blocks import partitions, parts_of
+from bayespoint.distributed.cells import CellChunk, Work
+from bayespoint.distributed.inference import ClusterCells, ClusterTree
+from bayespoint.distributed.ordering import stacked
+from bayespoint.distributed.session import Session, item, one_thread
+from bayespoint.estimators.cell_predictor import CellsPredictor
+from bayespoint.estimators.data import TrainingData
+from bayespoint.inference.draws import Draws
+from bayespoint.inference.ep.cells.method import Cells, HeldCells
+from bayespoint.inference.ep.cells.prediction import BLOCK, CellModel, Cellwise
+from bayespoint.inference.ep.cells.sweeps import SweepState, TreeFit
+from bayespoint.inference.ep.cells.tree import NO_TREE, Tree
+from bayespoint.space import decisions
+from bayespoint.space.host import Host
+from bayespoint.space.inputs import Inputs, same_precision
+
+# Bytes of rows and sites in a part of the model that answers at a time, about.
+PART_BYTES = 64_000_000
+
+
+class Part(NamedTuple):
+    """Cells of a tree in a row, for prediction: rows, sites, and what has outputs at new rows."""
+
+    number: Array
+    begin: Array
+    tau: Array
+    nu: Array
+    coef: Array
+    scores: Array
+    wrong: Array
+    cellwise: Any  # `Cellwise`, or None where the rows stay
+
+
+def part_of(
+    cells: list[CellChunk], states: list[SweepState], work: Work, common: tuple[Array, Array]
+) -> Part:
+    """Put chunks of cells together."""
+    sizes = np.cumsum([0, *(len(chunk.label) for chunk in cells)])
+    begin = np.concatenate(
+        [[0], *(chunk.begin[1:] + first for chunk, first in zip(cells, sizes, strict=False))]
+    )
+    number, weight = (
+        np.concatenate([getattr(chunk, name) for chunk in cells]) for name in ("number", "weight")
+    )
+    tau, nu, coef, scores, wrong = (
+        np.concatenate([getattr(state, name) for state in states], axis=-1)
+        for name in ("tau", "nu", "coef", "scores", "wrong")
+    )
+    copies = weight if work.settings.softness else np.ones_like(weight)
+    none = np.empty((len(tau), 0))
+    n_cells = len(begin) - 1
+    fit = TreeFit(
+        replace(NO_TREE, n_cells=n_cells), np.arange(len(number)), begin, tau, nu, coef, none,
+        *common, none, np.zeros(len(tau)), 0, np.ones(n_cells, dtype=bool),
+    )  # fmt: skip
+    X = stacked([chunk.X for chunk in cells])
+    cellwise = Cellwise(CellModel.of([fit], copies, work.landmarks), work.kernel, X)
+    return Part(number, begin, tau, nu, coef, scores, wrong, cellwise)
+
+
+def without_rows(part: Part) -> Part:
+    """What a part knows of its rows."""
+    return part._replace(cellwise=None)
+
+
+def rows_of_part(part: Part) -> Matrix:
+    """Rows of a part, cell after cell."""
+    return part.cellwise.X
+
+
+def n_rows_of(part: Part) -> int:
+    """Rows of a part."""
+    return len(part.number)
+
+
+class PartedTree(NamedTuple):
+    """A tree, and the parts of the model that have its cells."""
+
+    tree: Tree
+    held: Any  # the tree on the cluster
+    together: int  # cells of a part
+    parts: list[Any]  # futures of `Part`
+    mean: Array
+    factor: Array
+
+
+def parted(session: Session, cells: ClusterCells, n_bytes: float) -> list[PartedTree]:
+    """Put chunks of cells together to parts of a size that suits prediction."""
+    work = session.hold("settings", cells.work)
+    return [_parted(session, tree, work, n_bytes) for tree in cells.trees]
+
+
+def _parted(session: Session, tree: ClusterTree, work: Any, n_bytes: float) -> PartedTree:
+    wanted = max(1, int(np.ceil(n_bytes / PART_BYTES)))
+    each = max(1, -(-len(tree.cells) // wanted))
+    groups = [slice(k, k + each) for k in range(0, len(tree.cells), each)]
+    common = session.hold("posterior-of-w", (tree.mean, tree.factor))
+    parts = session.map(
+        "part-of-model", part_of, [tree.cells[g] for g in groups], [tree.states[g] for g in groups],
+        work=work, common=common,
+    )  # fmt: skip
+    held = session.hold("tree", tree.tree)
+    return PartedTree(tree.tree, held, each * tree.together, parts, tree.mean, tree.factor)
+
+
+# ---------------------------------------------------------------------- new rows
+
+
+class Points(NamedTuple):
+    """New rows that fall into a part of the model."""
+
+    X: Matrix
+    rows: Array
+    cell: Array  # counted from the first of the part
+
+
+def checked_points(X: Any, number: int, estimator: Any, empty: Matrix) -> Matrix:
+    """Check new rows as `predict` does; errors say which partition is at fault."""
+    if not X.shape[0]:
+        return empty
+    try:
+        return same_precision(Host().new_points(estimator, X, precomputed=False), empty.dtype)
+    except ValueError as error:
+        raise ValueError(f"partition {number} of X: {error}") from None
+
+
+def split_points(X: Matrix, tree: Tree, together: int) -> list[Points]:
+    """Divide new rows by the parts of the model that have their cells."""
+    cell_of = tree.route(X)
+    n_parts = -(-tree.n_cells // together)
+    found = []
+    for number in range(n_parts):
+        rows = np.flatnonzero(cell_of // together == number)
+        found.append(Points(X[rows], rows, cell_of[rows] - number * together))
+    return found
+
+
+@one_thread
+def scores_in(points: Points, part: Part, softness: float) -> tuple[Array, Array]:
+    """Means over standard deviations, softness added, of rows that fall into a part."""
+    cellwise, n_machines = part.cellwise, len(part.tau)
+    z = np.empty((n_machines, len(points.rows)))
+    for cell in np.unique(points.cell):
+        rows = np.flatnonzero(points.cell == cell)
+        for here in (rows[first : first + BLOCK] for first in range(0, len(rows), BLOCK)):
+            X = points.X[here]
+            mean, variance = cellwise.in_cell(0, int(cell), X)
+            length = cellwise.kernel.prepare(X).length.astype(np.float64)
+            ridge = softness * np.where(length > 0, length, 1.0) ** 2
+            z[:, here] = mean / np.sqrt(np.maximum(variance + ridge, np.finfo(float).tiny))
+    return points.rows, z
+
+
+def scores_of(X: Matrix, by_trees: list[list[tuple[Array, Array]]]) -> Array:
+    """Scores of new rows, the mean over trees."""
+    total = np.zeros((len(by_trees[0][0][1]), X.shape[0]))
+    for parts in by_trees:
+        for rows, z in parts:
+            total[:, rows] += z
+    return total / len(by_trees)
+
+
+def answer_of(z: Array, predictor: CellsPredictor, classes: Array, method: str) -> Array:
+    """What a method of the classifier says, from scores."""
+    outputs = predictor.outputs_of_scores(z)
+    if method == "decision_function":
+        return outputs
+    if method == "predict":
+        return classes[decisions.winners(outputs)]
+    return predictor.proba_of(outputs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterModel:
+    """A model on a cluster.
+
+    Attributes
+    ----------
+    trees : list of PartedTree
+    cells : ClusterCells
+        Without its chunks.
+    data : TrainingData
+        Without rows.
+    predictor : CellsPredictor
+        Without rows and cells: it has the link.
+    checker : BayesPointClassifier
+        Not fitted: it knows the columns.
+    empty : ndarray or csr_matrix of shape (0, n_features)
+        What rows look like.
+    """
+
+    trees: list[PartedTree]
+    cells: ClusterCells
+    data: TrainingData
+    predictor: CellsPredictor
+    checker: Any
+    empty: Matrix
+
+    @property
+    def classes(self) -> Array:
+        """Classes, in order."""
+        return self.data.classes
+
+    def answers(self, X: Any, method: str) -> list[Any]:
+        """Return delayed answers of a method, one a partition of X."""
+        name = Names()
+        predictor, checker = (delayed_value(value) for value in (self.predictor, self.checker))
+        found = []
+        for number, part in enumerate(partitions(X, "X")):
+            checked = name("check-points", checked_points)(part, number, checker, self.empty)
+            by_trees = [self._by_tree(checked, tree, name) for tree in self.trees]
+            z = name("mean-over-trees", scores_of)(checked, by_trees)
+            found.append(name(method, answer_of)(z, predictor, self.data.classes, method))
+        return found
+
+    def _by_tree(self, checked: Any, tree: PartedTree, name: "Names") -> list[Any]:
+        split = name("split-points", split_points)(checked, tree.held, tree.together)
+        return [
+            name("outputs-in-cells", scores_in)(
+                name("points-of-part", item)(split, number), part, self.predictor.softness
+            )
+            for number, part in enumerate(tree.parts)
+        ]
+
+    def inferred(self, session: Session) -> tuple[TrainingData, Cells]:
+        """Fetch rows and sites; what inference on one machine would have found."""
+        found = [
+            session.results(session.map("sites-of-part", without_rows, tree.parts))
+            for tree in self.trees
+        ]
+        m, n_machines = len(self.data.distinct.label), len(self.cells.z)
+        X = stacked(session.results(session.map("rows-of-part", rows_of_part, self.trees[0].parts)))
+        place = np.argsort(np.concatenate([part.number for part in found[0]]))
+        data = replace(self.data, inputs=Inputs(X[place]))
+        scores, wrong = np.zeros((2, n_machines, m)), np.zeros((n_machines, m))
+        fits = []
+        for tree, parts in zip(self.trees, found, strict=True):
+            order = np.concatenate([part.number for part in parts])
+            fits.append(_tree_fit(tree, parts, order))
+            for part in parts:
+                scores[..., part.number] += part.scores
+                wrong[:, part.number] += part.wrong
+        weight, work = data.distinct.weight, self.cells.work
+        copies = weight if work.settings.softness else np.ones_like(weight)
+        model = CellModel.of(fits, copies, work.landmarks)
+        none = np.empty((n_machines, 0))
+        draws = Draws(
+            coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
+            mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
+            info=self.cells.info,
+            resume=HeldCells(np.array([[fit.tau, fit.nu] for fit in fits], dtype=np.float32)),
+        )  # fmt: skip
+        n_trees = len(fits)
+        evidence = self.cells.log_evidence
+        return data, Cells(draws, model, scores / n_trees, wrong / n_trees, evidence)
+
+
+def _tree_fit(tree: PartedTree, parts: list[Part], order: Array) -> TreeFit:
+    """Put the parts of a tree together."""
+    sizes = np.cumsum([0, *(len(part.number) for part in parts)])
+    begin = np.concatenate(
+        [[0], *(part.begin[1:] + first for part, first in zip(parts, sizes, strict=False))]
+    )
+    tau, nu, coef = (
+        np.concatenate([getattr(part, name) for part in parts], axis=1)[:, np.argsort(order)]
+        for name in ("tau", "nu", "coef")
+    )
+    none = np.empty((len(tau), 0))
+    return TreeFit(
+        tree.tree, order, begin, tau, nu, coef, none, tree.mean, tree.factor, none,
+        np.zeros(len(tau)), 0, np.ones(tree.tree.n_cells, dtype=bool),
+    )  # fmt: skip
+
+
+class LocalModel(NamedTuple):
+    """A plain classifier that answers on the workers, each of which gets a copy."""
+
+    checker: Any
+
+    @property
+    def classes(self) -> Array:
+        """Classes, in order."""
+        return self.checker.classes_
+
+    def answers(self, X: Any, method: str) -> list[Any]:
+        """Return delayed answers of a method, one a partition of X."""
+        name, model = Names(), delayed_value(self.checker)
+        return [
+            name(method, local_answer)(part, number, model, method)
+            for number, part in enumerate(partitions(X, "X"))
+        ]
+
+
+def local_answer(X: Any, number: int, model: Any, method: str) -> Array:
+    """What a plain classifier says of the rows of a partition."""
+    if not X.shape[0]:
+        some = np.zeros((1, model.n_features_in_))
+        return getattr(holding_no_names(model), method)(some)[:0]
+    try:
+        return getattr(model, method)(X)
+    except ValueError as error:
+        raise ValueError(f"partition {number} of X: {error}") from None
+
+
+def holding_no_names(model: Any) -> Any:
+    """Return a copy of a classifier that does not know the names of its columns."""
+    other = copy(model)
+    vars(other).pop("feature_names_in_", None)
+    return other
+
+
+def joined(parts: list[Any], X: Any, classes: Array, method: str) -> Any:
+    """Return answers to the partitions of X as one Dask array."""
+    import dask.array as da
+
+    sizes = getattr(X, "chunks", [[np.nan] * len(parts)])[0]
+    wide = method == "predict_proba" or (method == "decision_function" and len(classes) > 2)
+    more = (len(classes),) if wide else ()
+    dtype = classes.dtype if method == "predict" else np.dtype(np.float64)
+    arrays = [
+        da.from_delayed(part, shape=(size, *more), dtype=dtype)
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def right_of(parts: list[Any], X: Any, y: Any, weight: Any) -> list[Any]:
+    """Return delayed sums of the weights of labels that are predicted, and of all, by partition."""
+    name = Names()
+    of_each = zip(parts, parts_of(X, y, weight), strict=True)
+    return [name("right", right)(part, *given[1:]) for part, given in of_each]
+
+
+def right(predicted: Array, y: Any, weight: Any) -> Array:
+    """Sum of the weights of labels that are predicted, and of all."""
+    copies = np.ones(len(predicted)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return np.array([np.sum(copies[predicted == np.asarray(y)]), np.sum(copies)])
+
+
+class Names:
+    """Delayed functions whose tasks have names that people can read."""
+
+    def __init__(self) -> None:
+        self._token, self._count = uuid.uuid4().hex, 0
+
+    def __call__(self, name: str, function: Callable) -> Callable:
+        """Return a function that is called later, in a task of this name."""
+        from dask import delayed
+
+        self._count += 1
+        return partial(
+            delayed(function, pure=False), dask_key_name=f"{name}-{self._count}-{self._token}"
+        )
+
+
+def delayed_value(value: Any) -> Any:
+    """Return a value that tasks share."""
+    from dask import delayed
+
+    return delayed(value, pure=False)

@@ -1,0 +1,193 @@
+"""Tasks of one fit on a Dask cluster: named, watched, and cancelled when the fit ends early."""
+
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from functools import wraps
+from types import TracebackType
+from typing import Any
+
+from bayespoint._support.budget import Budget, clock
+from bayespoint._support.threads import open_threads
+
+# Seconds between two looks at the cluster while results are awaited, and without any worker before
+# a fit gives up. A worker that was killed is there again after some seconds.
+LOOK = 1.0
+ALONE = 30.0
+
+# Size of a value in a task from which on Dask warns: precisions of w are meant to be there.
+MOST_HELD = "1GB"
+
+
+class WorkersLostError(RuntimeError):
+    """The cluster has no workers left."""
+
+
+def dask_client(client: Any = None) -> Any:
+    """Return the Dask client to use: the one given, or the one that is current."""
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise ImportError(
+            "DaskBayesPointClassifier needs dask and distributed: pip install 'bayespoint[dask]'."
+        ) from error
+    if client is not None:
+        return client
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "there is no Dask client: start one, client = distributed.Client(), or pass client=."
+        ) from error
+
+
+class Session:
+    """Tasks of one fit.
+
+    All of them are pure functions, so that those of a worker that is lost run again elsewhere.
+    Used in a ``with`` block, which cancels what still runs where it is left by an error.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    budget : Budget
+        Time and progress of the fit.
+    """
+
+    def __init__(self, client: Any, budget: Budget) -> None:
+        self.client, self.budget = client, budget
+        self._token, self._count = uuid.uuid4().hex, 0
+        self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.cancel(list(self._futures))
+
+    def cancel(self, futures: Sequence[Any]) -> None:
+        """Leave nothing of some tasks on the cluster."""
+        if futures and self.client.status == "running":
+            self.client.cancel(list(futures), force=True)
+
+    def map(self, name: str, task: Callable, *arguments: Iterable[Any], **same: Any) -> list:
+        """Submit a task for each of the arguments; ``same``: arguments of all of them."""
+        columns = [list(argument) for argument in arguments]
+        keys = [self.key(name) for _ in columns[0]]
+        if not keys:
+            return []
+        futures = self.client.map(task, *columns, key=keys, batch_size=len(keys), **same)
+        self._futures.update(futures)
+        return futures
+
+    def submit(self, name: str, function: Callable, *arguments: Any) -> Any:
+        """Submit a task."""
+        future = self.client.submit(function, *arguments, key=self.key(name))
+        self._futures.add(future)
+        return future
+
+    def transposed(self, name: str, lists: list, n_items: int) -> list[list]:
+        """Return the items of lists that tasks return: first those of all lists, and so on."""
+        numbers = [number for number in range(n_items) for _ in lists]
+        items = self.map(name, item, lists * n_items, numbers)
+        return [items[k : k + len(lists)] for k in range(0, len(items), len(lists))]
+
+    def hold(self, name: str, value: Any) -> Any:
+        """Put a value on the cluster, in a task: a worker that is lost does not take it along."""
+        from dask import config
+
+        with config.set({"distributed.admin.large-graph-warning-threshold": MOST_HELD}):
+            return self.submit(name, same, value)
+
+    def compute(self, delayed: Sequence[Any]) -> list[Any]:
+        """Submit delayed values, which have their names."""
+        futures = self.client.compute(list(delayed))
+        self._futures.update(futures)
+        return futures
+
+    def one_by_one(self, delayed: Sequence[Any]) -> Iterator[Any]:
+        """Compute delayed values in turn, the next one while the last is used."""
+        ahead: list[Any] = []
+        for one in [*delayed, None]:
+            ahead += [] if one is None else [self.client.compute(one)]
+            if len(ahead) > 1 or (ahead and one is None):
+                yield self.results(ahead.pop(0))
+
+    def key(self, name: str) -> str:
+        """Name of the next task."""
+        self._count += 1
+        return f"{name}-{self._count}-{self._token}"
+
+    def results(self, futures: Any) -> Any:
+        """Wait for tasks and return their results; raise where one fails or no worker is left."""
+        with ThreadPoolExecutor(1) as pool:
+            gathering = pool.submit(self.client.gather, futures)
+            seen = clock()
+            while True:
+                try:
+                    return gathering.result(timeout=LOOK)
+                except NotYet:
+                    if gathering.done():  # an error of the work itself
+                        raise
+                    seen = self._seen(seen)
+                except BaseException:
+                    self.cancel(list(self._futures))  # which ends the gathering, too
+                    raise
+
+    def wait(
+        self, futures: Sequence[Any], show: Callable[[int, int], None] = lambda *_: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:  # fmt: skip
+        """Wait for tasks until they are done, or there is no more time; whether they are done."""
+        from distributed import wait
+
+        seen = clock()
+        while True:
+            try:
+                wait(futures, timeout=LOOK)
+                show(len(futures), len(futures))
+                return True
+            except TimeoutError:
+                seen = self._seen(seen)
+            if n_done := sum(future.done() for future in futures):
+                show(n_done, len(futures))
+            if stop():
+                return False
+
+    def _seen(self, seen: float) -> float:
+        """Return when there was a worker last."""
+        if self.client.nthreads():
+            return clock()
+        if clock() - seen > ALONE:
+            self.cancel(list(self._futures))
+            raise WorkersLostError(
+                f"the cluster had no workers for {ALONE:.0f} s. Look at their logs (too little "
+                f"memory is the usual cause), and fit again once workers are there."
+            )
+        return seen
+
+
+def one_thread(task: Callable) -> Callable:
+    """Return a task that keeps BLAS to one thread, as fits do: workers run as many as they may."""
+
+    @wraps(task)
+    def alone(*arguments: Any, **named: Any) -> Any:
+        with open_threads(1):
+            return task(*arguments, **named)
+
+    return alone
+
+
+def same(value: Any) -> Any:
+    """Return the value itself: a task that holds it."""
+    return value
+
+
+def item(values: Any, number: int) -> Any:
+    """Return one of several results of a task."""
+    return values[number]

@@ -1,0 +1,102 @@
+"""Fits of methods that take all rows at once: on workers that can hold them."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayespoint._support.budget import Budget
+from bayespoint._support.threads import Threads
+from bayespoint.distributed.blocks import Block, Facts
+from bayespoint.distributed.ordering import stacked
+from bayespoint.distributed.session import Session
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.fitting import (
+    Elsewhere,
+    Fitted,
+    data_of,
+    fit,
+    plan_with,
+    problem_with,
+)
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.settings import Settings
+from bayespoint.inference.perceptron.method import draws_numbered
+from bayespoint.space.host import Host
+from bayespoint.space.inputs import Inputs
+
+# Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones.
+COPIES = 3
+
+
+def fit_whole(
+    session: Session, parameters: Parameters, blocks: list[Any], facts: Facts, settings: Settings
+) -> Fitted:
+    """Fit all rows on one worker; draws of perceptrons are spread over all."""
+    from dask import delayed
+
+    _check_memory(session, parameters, facts, settings)
+    task = delayed(data_of_blocks, pure=False)
+    whole = task(blocks, parameters, dask_key_name=session.key("rows-together"))
+    data = session.compute([whole])[0]
+    drawn = None
+    if settings.inference == "perceptron":
+        n_tasks = min(max(1, sum(session.client.nthreads().values())), parameters.n_draws)
+        ends = np.linspace(0, parameters.n_draws, n_tasks + 1).astype(int)
+        numbers = [range(*pair) for pair in itertools.pairwise(ends)]
+        same = session.hold("settings", (parameters, settings))
+        drawn = session.map("draw-perceptrons", drawn_perceptrons, numbers, data=data, told=same)
+    seconds = None if parameters.max_time is None else _left(session.budget)
+    last = session.submit("fit-all-rows", fit_rows, data, drawn, parameters, settings, seconds)
+    return session.results(last)
+
+
+def _left(budget: Budget) -> float:
+    """Seconds that are left, or a moment."""
+    return max((budget.max_time or 0.0) - budget.elapsed(), 1.0)
+
+
+def _check_memory(
+    session: Session, parameters: Parameters, facts: Facts, settings: Settings
+) -> None:
+    """Refuse rows that a worker cannot hold."""
+    workers = session.client.scheduler_info(n_workers=-1)["workers"]
+    known = [one["memory_limit"] for one in workers.values() if one.get("memory_limit")]
+    needed = COPIES * facts.n_bytes + parameters.cache_bytes
+    if known and needed > min(known):
+        raise ValueError(
+            f"inference={settings.inference!r} ({settings.inference_reason}) takes all rows at "
+            f"once: each worker needs {needed / 1e6:.0f} MB ({COPIES} times the rows, and "
+            f"cache_size={parameters.cache_size}), and the smallest has {min(known) / 1e6:.0f} MB. "
+            f"Use inference='ep' with cells, lower cache_size, or larger workers."
+        )
+
+
+def data_of_blocks(blocks: list[Block], parameters: Parameters) -> TrainingData:
+    """Put the rows of all partitions together."""
+    some = [block for block in blocks if len(block.y)]
+    y, weight = (np.concatenate([getattr(b, name) for b in some]) for name in ("y", "weight"))
+    return data_of(parameters, Inputs(stacked([block.X for block in some])), y, weight)
+
+
+def drawn_perceptrons(
+    numbers: range, data: TrainingData, told: tuple[Parameters, Settings]
+) -> list[Any]:
+    """Make the draws of some numbers."""
+    parameters, settings = told
+    threads, budget = Threads(1), Budget(parameters.max_time)
+    parameters = replace(parameters, kernel=settings.kernel_name)
+    _, problem = problem_with(parameters, data, settings, threads)
+    entropy = parameters.random_state
+    plan = plan_with(parameters, data, settings, entropy, budget, threads)
+    return list(draws_numbered(problem, plan, numbers))
+
+
+def fit_rows(
+    data: TrainingData, drawn: list[list[Any]] | None, parameters: Parameters, settings: Settings,
+    seconds: float | None,
+) -> Fitted:  # fmt: skip
+    """Fit all rows, with draws that other workers have made."""
+    draws = None if drawn is None else [draw for part in drawn for draw in part]
+    return fit(parameters, Host(1), data, Budget(seconds), None, Elsewhere(settings, draws))

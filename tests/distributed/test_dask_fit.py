@@ -1,0 +1,168 @@
+"""Fits on a cluster of processes: the model of one machine, to the last digit."""
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers.clusters import bits, local_cluster, on_cluster, one, rows
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+pytest.importorskip("dask")  # not "distributed", which is this folder where it is missing
+
+from bayespoint import BayesPointClassifier
+from bayespoint.distributed import DaskBayesPointClassifier
+
+NEW = rows(200, seed=1)[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client():
+    cluster, client = local_cluster()
+    with cluster, client:
+        yield client
+
+
+def fitted(clf, X, y, n_parts=3, weight=None):
+    return DaskBayesPointClassifier(clf).fit(*on_cluster(X, y, n_parts), weight)
+
+
+def proba(clf, X):
+    import dask.array as da
+
+    return clf.predict_proba(da.from_array(X, chunks=(70, -1))).compute()
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_landmarks", "n_trees"), [(2, 0, 2), (3, 0, 1), (2, 20, 2), (3, 20, 1)]
+)
+def test_the_model_is_that_of_one_machine(n_classes, n_landmarks, n_trees):
+    X, y = rows(500, n_classes=n_classes)
+    given = {"n_landmarks": n_landmarks, "n_trees": n_trees, "cell_size": 55}  # 9 or 10 cells
+    wanted = one(**given).fit(X, y)
+    many = fitted(one(**given), X, y)
+    assert_allclose(proba(many, NEW), wanted.predict_proba(NEW), atol=1e-12)
+    local = many.to_local()
+    for found, same in zip(bits(local), bits(wanted), strict=True):
+        assert_array_equal(found, same)
+    assert_array_equal(local.predict_proba(NEW), wanted.predict_proba(NEW))
+    assert_array_equal(local.held_out_proba_, wanted.held_out_proba_)
+    assert_array_equal(local.label_error_proba_, wanted.label_error_proba_)
+    assert_array_equal(local.support_, wanted.support_)
+    assert local.log_evidence_ == wanted.log_evidence_
+
+
+def test_other_rows_are_another_model():
+    X, y = rows(200)
+    wanted = one(n_trees=1).fit(X, y)
+    other = fitted(one(n_trees=1), X[:-1], y[:-1]).to_local()
+    assert np.max(np.abs(other.predict_proba(NEW) - wanted.predict_proba(NEW))) > 1e-4
+
+
+def test_neither_partitions_nor_chunks_are_felt(monkeypatch):
+    from bayespoint.distributed import inference, ordering
+
+    X, y = rows()
+    first = fitted(one(n_trees=1), X, y, 1).to_local()
+    monkeypatch.setattr(ordering, "CHUNK_BYTES", 4_000)
+    monkeypatch.setattr(inference, "FEW_CHUNKS", 2)
+    second = fitted(one(n_trees=1), X, y, 17).to_local()
+    for found, same in zip(bits(second), bits(first), strict=True):
+        assert_array_equal(found, same)
+
+
+def test_defaults_choose_what_they_choose_on_one_machine():
+    X, y = rows(260)
+    chosen = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_trees": "auto",
+              "cell_size": 130, "n_landmarks": 0}  # fmt: skip
+    wanted = one(**chosen).fit(X, y)
+    many = fitted(one(**chosen), X, y)
+    assert_allclose(many.settled().gamma, wanted.gamma_, rtol=1e-9)
+    assert many.settled().softness == wanted.softness_
+    assert_allclose(proba(many, NEW), wanted.predict_proba(NEW), atol=1e-4)
+
+
+@pytest.mark.parametrize("inference", ["perceptron", "ep"])
+def test_methods_that_take_all_rows_at_once(inference):
+    X, y = rows(120)
+    clf = one(inference=inference, cell_size="auto", n_draws=12)
+    wanted = clone(clf).fit(X, y)
+    many = fitted(clf, X, y)
+    assert_allclose(many.to_local().predict_proba(NEW), wanted.predict_proba(NEW), atol=1e-12)
+    assert_allclose(proba(many, NEW), wanted.predict_proba(NEW), atol=1e-12)
+    assert many.to_local().n_draws_ == wanted.n_draws_
+
+
+def test_all_rows_must_fit_into_a_worker(monkeypatch):
+    from bayespoint.distributed import whole
+
+    monkeypatch.setattr(whole, "COPIES", 10**9)
+    X, y = rows(120)
+    with pytest.raises(ValueError, match=r"inference='perceptron' .* takes all rows at once"):
+        fitted(one(inference="perceptron", n_draws=10), X, y)
+
+
+def test_max_time_leaves_a_model(monkeypatch):
+    from bayespoint.distributed.session import Session
+
+    X, y = rows()
+    monkeypatch.setattr(Session, "wait", lambda *_, **__: False)  # as if time were over
+    with pytest.warns(ConvergenceWarning, match="Raise max_time"):
+        many = fitted(one(), X, y)
+    monkeypatch.undo()
+    assert 1 <= len(many.model_.trees) <= 2
+    assert np.all(np.isfinite(proba(many, NEW)))
+
+
+def test_a_stream_goes_on_partition_by_partition():
+    X, y = rows(240)
+    given = {"n_trees": 1, "cell_size": "auto"}
+    wanted = one(**given)
+    for part in np.split(np.arange(len(y)), 3):
+        wanted.partial_fit(X[part], y[part], [0, 1])
+    import dask.array as da
+
+    parts = da.from_array(X, chunks=(80, -1)), da.from_array(y, chunks=80)
+    many = DaskBayesPointClassifier(one(**given)).partial_fit(*parts)
+    assert_array_equal(many.to_local().predict_proba(NEW), wanted.predict_proba(NEW))
+    assert len(many.to_local().log_predictive_) == 3
+
+
+def test_a_fit_goes_on_as_a_stream_and_is_saved(tmp_path):
+    from bayespoint.io import model_file
+
+    X, y = rows(300)
+    many = fitted(one(n_trees=1, cell_size=60), X, y)
+    wanted = one(n_trees=1, cell_size=60).fit(X, y)
+    with pytest.raises(TypeError, match=r"to_local\(\) instead"):
+        pickle.dumps(many)
+    model_file.save(tmp_path / "model.bpm", many.to_local())
+    again = model_file.load(tmp_path / "model.bpm").classifier
+    assert_array_equal(again.predict_proba(NEW), wanted.predict_proba(NEW))
+    assert_allclose(many.to_local().feature_importances_, wanted.feature_importances_)
+    more = rows(60, seed=2)
+    many.partial_fit(*on_cluster(*more, 1))
+    wanted.partial_fit(*more)
+    assert_array_equal(many.to_local().predict_proba(NEW), wanted.predict_proba(NEW))
+    assert isinstance(many.to_local(), BayesPointClassifier)
+
+
+def test_score_and_predict():
+    X, y = rows(300)
+    labels = np.array(["no", "yes"])[y]
+    many = fitted(one(n_trees=1), X, labels)
+    wanted = one(n_trees=1).fit(X, labels)
+    at, truth = on_cluster(X, labels, 4)
+    found = many.predict(at)
+    assert found.dtype == labels.dtype
+    assert_array_equal(found.compute(), wanted.predict(X))
+    assert many.score(at, truth) == pytest.approx(wanted.score(X, labels))
+    assert_allclose(many.decision_function(at).compute(), wanted.decision_function(X), atol=1e-9)
+
+
+def test_parameters_and_clones():
+    many = DaskBayesPointClassifier(one(gamma=0.5))
+    other = clone(many).set_params(estimator__gamma=0.7)
+    assert other.get_params()["estimator__gamma"] == 0.7
+    assert many.estimator.gamma == 0.5

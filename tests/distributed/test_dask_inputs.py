@@ -1,0 +1,148 @@
+"""What a fit on a cluster takes: arrays and data frames, sparse, uneven and empty, and bad ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.clusters import bits, local_cluster, on_cluster, one, rows
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("dask")  # not "distributed", which is this folder where it is missing
+
+import itertools
+
+from bayespoint import BayesPointClassifier
+from bayespoint.distributed import DaskBayesPointClassifier
+
+X, Y = rows(240)
+NEW = rows(60, seed=1)[0]
+CLF = {"n_trees": 1, "cell_size": 60}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client():
+    cluster, client = local_cluster(1)
+    with cluster, client:
+        yield client
+
+
+def same(many, wanted):
+    for found, expected in zip(bits(many.to_local()), bits(wanted), strict=True):
+        if sp.issparse(found):
+            found, expected = found.toarray(), expected.toarray()
+        assert_array_equal(found, expected)
+
+
+def test_data_frames_with_empty_partitions():
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame["label"] = Y
+    sizes = [0, 100, 0, 140, 0]
+    ends = np.cumsum([0, *sizes])
+    parts = [frame.iloc[a:b] for a, b in itertools.pairwise(ends)]
+    table = dd.from_map(lambda part: part, parts)
+    many = DaskBayesPointClassifier(one(**CLF)).fit(table[list("abcde")], table["label"])
+    wanted = one(**CLF).fit(frame[list("abcde")], Y)
+    same(many, wanted)
+    assert_array_equal(many.feature_names_in_, list("abcde"))
+    proba = many.predict_proba(table[list("abcde")])
+    assert np.isnan(proba.shape[0])
+    assert_allclose(proba.compute(), wanted.predict_proba(frame[list("abcde")]), atol=1e-12)
+    with pytest.raises(ValueError, match=r"partition [13] of X: .*feature names"):
+        many.predict(table[list("bacde")]).compute()
+
+
+def test_sparse_blocks_of_unknown_sizes():
+    import dask.array as da
+
+    S = sp.random(240, 30, 0.2, format="csr", random_state=0)
+    ends = [0, 50, 50, 240]
+    blocks = [S[a:b] for a, b in itertools.pairwise(ends)]
+    from dask import delayed
+
+    parts = [
+        da.from_delayed(delayed(block), shape=(np.nan, 30), dtype=float, meta=S[:0])
+        for block in blocks
+    ]
+    array = da.concatenate(parts, allow_unknown_chunksizes=True)
+    labels = [
+        da.from_delayed(delayed(Y[a:b]), shape=(np.nan,), dtype=int)
+        for a, b in itertools.pairwise(ends)
+    ]
+    y = da.concatenate(labels, allow_unknown_chunksizes=True)
+    for kernel, n_landmarks in (("rbf", 0), ("linear", 31)):
+        clf = {**CLF, "kernel": kernel, "n_landmarks": n_landmarks}
+        many = DaskBayesPointClassifier(one(**clf)).fit(array, y)
+        same(many, one(**clf).fit(S, Y))
+        wanted = one(**clf).fit(S, Y).predict_proba(S)
+        assert_allclose(many.predict_proba(array).compute(), wanted, atol=1e-9)
+
+
+def test_weights_and_single_precision():
+    import dask.array as da
+
+    weight = np.random.default_rng(0).integers(0, 3, size=len(Y)).astype(float)
+    single = X.astype(np.float32)
+    at, y = on_cluster(single, Y, 4)
+    weights = da.from_array(weight, chunks=30)  # divided otherwise
+    many = DaskBayesPointClassifier(one(**CLF)).fit(at, y, weights)
+    wanted = one(**CLF).fit(single, Y, weight)
+    same(many, wanted)
+    assert many.to_local().support_vectors_.dtype == np.float32
+    assert many.score(at, y, weights) == pytest.approx(wanted.score(single, Y, weight))
+
+
+def with_value(value):
+    bad = X.copy()
+    bad[150, 3] = value
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ((with_value(np.nan), Y), r"partition 1 .*NaN.* row 30 of the partition, column 3"),
+        ((with_value(np.inf), Y), r"partition 1 .*infinity.* row 30 of the partition, column 3"),
+        ((X, np.zeros(240, dtype=int)), r"at least 2 classes .* got 1 class\(es\): \[0\]"),
+        ((X, X[:, 0]), r"partition [01] .*Unknown label type"),
+        ((X[:0], Y[:0]), r"X has no rows of weight > 0 in any partition"),
+    ],
+)
+def test_bad_rows_are_refused_with_their_place(bad, message):
+    import dask.array as da
+
+    at, y = (da.from_array(values, chunks=(120, *values.shape[1:])) for values in bad)
+    with pytest.raises(ValueError, match=message):
+        DaskBayesPointClassifier(one(**CLF)).fit(at, y)
+
+
+def test_what_is_no_collection_is_refused():
+    import dask.array as da
+
+    at, y = on_cluster(X, Y)
+    with pytest.raises(TypeError, match=r"distributed\.DaskBayesPointClassifier"):
+        one(**CLF).fit(at, y)
+    with pytest.raises(TypeError, match=r"distributed\.DaskBayesPointClassifier"):
+        one(**CLF).partial_fit(X, y)
+    with pytest.raises(
+        TypeError, match="X must be a Dask array, data frame or series; got ndarray"
+    ):
+        DaskBayesPointClassifier(one(**CLF)).fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 partitions and y has 1"):
+        DaskBayesPointClassifier(one(**CLF)).fit(at, da.from_array(Y[1:], chunks=-1))
+    with pytest.raises(TypeError, match="estimator must be a BayesPointClassifier; got int"):
+        DaskBayesPointClassifier(3).fit(at, y)
+    for name, value in (("kernel", "precomputed"), ("warm_start", True)):
+        clf = BayesPointClassifier().set_params(**{name: value})
+        with pytest.raises(ValueError, match=name):
+            DaskBayesPointClassifier(clf).fit(at, y)
+
+
+def test_new_rows_are_checked_where_they_are():
+    many = DaskBayesPointClassifier(one(**CLF)).fit(*on_cluster(X, Y))
+    at, _ = on_cluster(with_value(np.nan), Y)
+    with pytest.raises(ValueError, match=r"partition [0-2] of X: .*NaN"):
+        many.predict(at).compute()
+    with pytest.raises(ValueError, match="is expecting 5 features"):
+        many.predict(on_cluster(X, Y)[0][:, :4]).compute()
