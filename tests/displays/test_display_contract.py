@@ -10,6 +10,8 @@ from helpers.refusals import assert_refused
 from bayespoint import VersionSpace, displays, inference, papers
 from bayespoint.displays import (
     BoundaryDisplay,
+    ConfusionDisplay,
+    CostRejectionDisplay,
     EvidenceDisplay,
     FeatureImportanceDisplay,
     LabelErrorDisplay,
@@ -33,6 +35,8 @@ BOUNDARY = {
     "xx0": GRID[0], "xx1": GRID[1], "response": GRID[0] - 0.5, "draws": [GRID[1] - 0.5],
     "X": [[0, 0]], "y": [0], "classes": [0, 1],
 }  # fmt: skip
+CONFUSION = {"matrix": [[5, 1], [0, 3]], "rejected": [2, 0], "labels": ["no", "yes"]}
+COST = {"rejected": [0, 0.5, 1], "mean_cost": [2.0, 1.0, 1.5], "chosen": (0.5, 1.0)}
 EVIDENCE = {"gammas": [1, 99], "softnesses": [1, 99], "log_evidence": [[-9.0, -2.0], [-1.0, -4.0]]}
 IMPORTANCES = {"names": ["size", "colour"], "importances": [0.5, -0.1], "errors": [0.1, 0.02]}
 LABEL_ERRORS = {"rows": [0, 1], "probability": [0.5, 0.2], "given": [1, 1], "likely": [1, 2]}
@@ -43,6 +47,10 @@ DIVERSITY = {"rates": [0.1, 0.2], "angle": [50, 60], "angle_error": [1, 2], "err
 # Each class, its arrays, and the labels of the axes that it draws on.
 CASES = {
     "boundary": (BoundaryDisplay, BOUNDARY, [("Feature 0", "Feature 1")]),
+    "confusion": (ConfusionDisplay, CONFUSION, [("Decision", "True class")]),
+    "cost and rejection": (
+        CostRejectionDisplay, COST, [("Rejected (share of cases)", "Mean cost of a case")],
+    ),
     "evidence": (EvidenceDisplay, EVIDENCE, [("Kernel width (gamma)", "Softness")]),
     "importances": (
         FeatureImportanceDisplay, IMPORTANCES,
@@ -126,6 +134,15 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, name):
 
 
 BAD_ARRAYS = {
+    ConfusionDisplay: (CONFUSION, [
+        ({"matrix": np.ones((2, 3))}, r"matrix must have a row and a column .* got shape \(2, 3\)"),
+        ({"rejected": [1]}, "rejected must hold one value per class, 2; got 1"),
+        ({"labels": "abc"}, "labels must hold one value per class, 2; got "),
+    ]),
+    CostRejectionDisplay: (COST, [
+        ({"mean_cost": [1.0]}, r"mean_cost must hold one value a point, shape \(3,\)"),
+        ({"mean_cost": [1, np.nan, 1]}, "mean_cost must be finite; does rejecting have a cost"),
+    ]),
     BoundaryDisplay: (BOUNDARY, [
         ({"draws": GRID[0]}, r"draws must have the shape \(3, 3\) of the grid"),
     ]),

@@ -70,6 +70,13 @@ def test_several_breaks_and_falls():
     assert len(display(sizes, noisy[::-1]).breaks_) == 1  # the rise at 60 from the end
 
 
+def test_a_rise_that_is_soon_made_up_for():
+    """As with a half-life: the first call after the rule turned is far off, the next ones less."""
+    loss = 0.06 + 0.02 * np.random.default_rng(0).random(size=40)
+    loss[20:28] = 7.5, 0.8, 0.7, 0.65, 0.6, 0.5, 0.35, 0.2
+    assert_array_equal(display([100] * 40, loss).breaks_, [2000])
+
+
 def test_one_call_out_of_line_is_no_break():
     loss = 0.3 + 0.05 * np.random.default_rng(0).normal(size=100)
     loss[60] = 9.0
@@ -108,7 +115,7 @@ def test_lines_and_marks():
     assert np.ptp(before) < 0.1
     assert np.min(after) > np.max(before) + 0.4
     told = [text.get_text() for text in shown.ax_.get_legend().get_texts()]
-    assert told == ["each call", "moving mean", "break"]
+    assert told == ["each call", "moving mean, centred", "break"]
 
 
 @pytest.mark.usefixtures("plt")

@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from bayespoint import RejectingClassifier
+from bayespoint import PredictionSetClassifier, RejectingClassifier
 
 # gamma="scale" does not see weights, and SVC stops at 1e-3: with both set, it passes all.
 MACHINE = SVC(gamma=0.1, tol=1e-12)
@@ -24,6 +24,7 @@ def test_a_cheap_classifier_that_rejects_follows_the_conventions():
         RejectingClassifier(LogisticRegression()),
         RejectingClassifier(MACHINE),
         RejectingClassifier(MACHINE, coverage=1.0, cv=2, reject_label=-99),
+        PredictionSetClassifier(LogisticRegression(), cv=2, confidence_level=0.4),
     ]
 )
 def test_classifiers_that_reject_follow_the_conventions(estimator, check):

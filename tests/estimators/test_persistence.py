@@ -29,6 +29,7 @@ TRUSTED = [
     "bayespoint.estimators.classifier.BayesPointClassifier",
     "bayespoint.estimators.importances.Importances",
     "bayespoint.estimators.onion.OnionClassifier",
+    "bayespoint.estimators.prediction_sets.PredictionSetClassifier",
     "bayespoint.estimators.predictors.BayesPointPredictor",
     "bayespoint.estimators.predictors.GaussianPredictor",
     "bayespoint.estimators.predictors.SpanVotePredictor",

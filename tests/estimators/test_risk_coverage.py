@@ -138,10 +138,13 @@ def test_bad_curves_are_refused():
         ({"y_pred": [0]}, "inconsistent numbers of samples"),
         ({"y_pred": ["0", "1"]}, "both as text or both as numbers"),
         ({"y_pred": np.array([0, None])}, "y_pred contains None"),
-        ({"sample_weight": [1, -1]}, "sample_weight has minimum -1"),
-        ({"sample_weight": [0, 0]}, "sum 0.0"),
-        ({"sample_weight": [1, np.inf]}, "sum inf"),
-        ({"sample_weight": [1]}, r"sample_weight has shape \(1,\)"),
+        ({"sample_weight": [1, -1]}, "sample_weight must be finite and >= 0"),
+        ({"sample_weight": [0, 0]}, "sample_weight is zero for every row"),
+        ({"sample_weight": [1, np.inf]}, "sample_weight contains NaN or infinity"),
+        (
+            {"sample_weight": [1]},
+            r"sample_weight must hold one weight a row of X, shape \(2,\); got shape \(1,\)",
+        ),
     ]
     assert_refused(risk_coverage_curve, cases, **good)
 

@@ -92,7 +92,7 @@ def test_classes_that_are_named_or_turn_up():
         assert clf.score(X[late], y[late]) > 0.7
     assert clf.log_predictive_[1] > np.log(1e-15)
     unnamed = moons().partial_fit(X[early], y[early]).partial_fit(X[late], y[late])
-    assert unnamed.log_predictive_[1] == pytest.approx(np.log(1e-15))  # nobody had heard of it
+    assert np.isnan(unnamed.log_predictive_[1])  # nobody had heard of it
 
 
 @pytest.mark.parametrize("n_landmarks", [0, 30])
@@ -116,7 +116,7 @@ def test_one_class_after_the_other():
     assert np.all(clf.predict(NEW) == 0)
     fed(clf, X[order[60:]], Y[order[60:]])
     assert clf.score(NEW, LABELS) > 0.85
-    with pytest.raises(ValueError, match="at least 2 classes"):
+    with pytest.raises(ValueError, match=r"at least 2 classes.*classes="):
         moons().partial_fit(X[:5], np.zeros(5))
     chosen = BayesPointClassifier("rbf", bias=1.0, gamma="scale", random_state=0)
     before = chosen.partial_fit(X[order[:60]], Y[order[:60]], classes=[0, 1]).softness_

@@ -297,6 +297,7 @@ def test_merged_models_know_all_rows(given):
     clf.merge(pickle.loads(pickle.dumps(others[0]))).merge(others[1])
     assert n_held(clf) == len(X)
     assert len(clf.log_predictive_) == 5
+    assert_array_equal(np.isnan(clf.log_predictive_), [True, True, False, True, False])
     elsewhere = given["n_landmarks"] == 0  # cells are divided at other rows
     assert np.mean(np.abs(clf.cosines(NEW) - together.cosines(NEW))) < (0.1 if elsewhere else 0.02)
     assert np.mean(clf.predict(NEW) != together.predict(NEW)) <= (0.03 if elsewhere else 0.01)

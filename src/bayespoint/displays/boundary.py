@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer, check_seed
@@ -20,6 +20,7 @@ from bayespoint.displays.style import (
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
+from bayespoint.space.given import checked_rows
 from bayespoint.space.posterior import dense
 
 # Room around the points, as a share of their range.
@@ -246,7 +247,7 @@ def _checked_classifier(last: Any) -> Any:
 
 
 def _checked_points(X: Any, y: ArrayLike, classes: Array) -> tuple[Array, Array]:
-    X = check_array(X, dtype=np.float64)
+    X = checked_rows(X, dtype=np.float64)
     if X.shape[1] != 2:
         raise ValueError(f"X must have two columns, to be drawn in a plane; got {X.shape[1]}.")
     labels = column_or_1d(y)

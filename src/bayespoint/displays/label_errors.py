@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer
@@ -18,6 +17,7 @@ from bayespoint.displays.style import (
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
+from bayespoint.space.given import checked_rows
 from bayespoint.space.posterior import dense
 
 # Inches a bar, without and with images, and around all bars.
@@ -177,7 +177,7 @@ def _images(X: Any, image_shape: Any, n_samples: int, rows: Array) -> Array:
         raise ValueError(f"image_shape must be a height and a width; got {image_shape!r}.")
     for length in shape:
         check_positive_integer("image_shape", length)
-    X = check_array(X, accept_sparse="csr", dtype=None)
+    X = checked_rows(X, accept_sparse="csr", dtype=None)
     if X.shape[0] != n_samples:
         raise ValueError(
             f"X must hold the {n_samples} rows that the classifier was fitted to; got {X.shape[0]}."

@@ -12,6 +12,7 @@ from bayespoint.displays.style import (
     TEXT_SIZE,
     label_axes,
     new_axes,
+    percent,
 )
 from bayespoint.estimators.confidence import confidence_of, unwrapped
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -99,7 +100,7 @@ class RiskCoverageDisplay:
         ----------
         estimator : estimator
             Fitted classifier, or pipeline that ends in one. For a :class:`RejectingClassifier`
-            the curve is that of the classifier inside, before any rejection.
+            the curve is that of its labels before any rejection.
         X, y : array-like
             Inputs and true labels, best not those of the fit.
         confidence : {"probability", "gap", "output", "vote"} or callable, default=None
@@ -117,13 +118,18 @@ class RiskCoverageDisplay:
         """
         check_is_fitted(estimator)
         last, X_last = unwrapped(estimator, X)
+        predicted = None
         if isinstance(last, RejectingClassifier):
-            confidence = last.confidence_ if confidence is None else confidence
             estimator, X = last.estimator_, X_last
+            predicted = last.decide(X)[0]
+        if confidence is not None or predicted is None:
+            sure = confidence_of(estimator, X, "gap" if confidence is None else confidence)
+        else:
+            sure = last.confidence_scores(X)
         return cls.from_predictions(
             y,
-            estimator.predict(X),
-            confidence_of(estimator, X, "gap" if confidence is None else confidence),
+            estimator.predict(X) if predicted is None else predicted,
+            sure,
             sample_weight=sample_weight,
             ax=ax,
             name=type(unwrapped(estimator)).__name__ if name is None else name,
@@ -160,14 +166,10 @@ def _scale_axes(ax: Any) -> None:
     """Percent on both axes, in sizes that stay readable when the picture is halved."""
     label_axes(ax, "Coverage (share of cases decided)", "Risk (error among decided cases)")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(_percent)
+        axis.set_major_formatter(percent)
     ax.tick_params(labelsize=TEXT_SIZE)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
     ax.grid(alpha=0.3)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(fontsize=TEXT_SIZE)
-
-
-def _percent(share: float, _position: int) -> str:
-    return f"{100 * share:g}%"

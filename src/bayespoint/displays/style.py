@@ -42,6 +42,11 @@ def label_axes(ax: Any, xlabel: str, ylabel: str) -> None:
     ax.set_ylabel(ylabel, fontsize=LABEL_SIZE)
 
 
+def percent(share: float, _position: int) -> str:
+    """Share in percent, as matplotlib's formatters call it."""
+    return f"{100 * share:g}%"
+
+
 def check_lengths(display: Any, names: Sequence[str], what: str) -> None:
     """Refuse arrays of a display that do not hold one value each for the same, and some, things."""
     n = getattr(display, names[0]).size

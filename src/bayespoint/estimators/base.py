@@ -20,6 +20,7 @@ from bayespoint.estimators.predictors import Asked, Predictor, no_draws
 from bayespoint.estimators.settings import Settings
 from bayespoint.inference.draws import Draws
 from bayespoint.space import decisions
+from bayespoint.space.given import check_answers
 from bayespoint.space.host import Host
 from bayespoint.space.posterior import Posterior, dense
 from bayespoint.space.rows import apply_kernel
@@ -121,7 +122,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             For two classes, positive means ``classes_[1]``.
         """
         asked = self.prepared(X)
-        return self.predictor_.decision_function(asked)
+        return check_answers("decision_function", self.predictor_.decision_function(asked))
 
     def predict(self, X: Any) -> Array:
         """Predict the class with the largest output.
@@ -149,7 +150,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         outputs = self.decision_function(X)
-        return self.predictor_.proba_of(outputs)
+        return check_answers("predict_proba", self.predictor_.proba_of(outputs))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of the probability of each class.
@@ -177,7 +178,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         asked = self.prepared(X)
-        return self.predictor_.cosines(asked)
+        return check_answers("cosines", self.predictor_.cosines(asked))
 
     def sample_proba(self, X: Any, n_samples: int = 10, random_state: Seed = None) -> Array:
         """Probabilities according to single draws of the posterior.
@@ -198,7 +199,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise no_draws()
         check_positive_integer("n_samples", n_samples)
         members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
-        return self.predictor_.sample_proba(asked, members)
+        return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
 
     def settled(self) -> Self:
         """Return an unfitted copy with the numbers and the method that this fit chose.
@@ -253,8 +254,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.settings_.gamma_choice is None:
             raise AttributeError(
-                "gamma_choice_ is there after a fit with gamma='held-out' or 'ard', kernel='rbf' "
-                "or 'laplacian', and at most 1,000 columns."
+                "gamma_choice_ is there after a fit with gamma='held-out' or 'ard', "
+                "kernel='auto', 'rbf' or 'laplacian', and at most 1,000 columns."
             )
         return self.settings_.gamma_choice
 

@@ -43,7 +43,7 @@ class CellsPredictor(Predictor):
 
     def decision_function(self, asked: Asked) -> Array:
         """Logit of the probability (two classes), or its logarithm."""
-        return decisions.log_odds(self._log_proba(self.scores(asked)))
+        return self.outputs_of_scores(self.scores(asked))
 
     def scores(self, asked: Asked) -> Array:
         """Means over standard deviations, softness added, the mean over trees: (n_machines, n)."""
@@ -52,6 +52,10 @@ class CellsPredictor(Predictor):
     def proba_of(self, outputs: Array) -> Array:
         """Probability of each class, from its odds."""
         return decisions.probability_from_odds(outputs)
+
+    def outputs_of_scores(self, z: Array) -> Array:
+        """Outputs that decide, from means over standard deviations, (n_machines, n)."""
+        return decisions.log_odds(self._log_proba(z))
 
     def proba_of_scores(self, z: Array) -> Array:
         """Probability of each class from means over standard deviations, (n_machines, n)."""

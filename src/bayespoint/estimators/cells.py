@@ -177,15 +177,21 @@ class CellTrials:
         cells = self._cells._replace(n_landmarks=max(self._cells.n_landmarks, 0))
         return replace(settings, cells=_with_trees(cells, self._data.n_machines))
 
-    def best(self, settings: Any, names: Sequence[str], biases: Sequence[float]) -> Any:
-        """Return settings, with the number of landmarks, that suit labels left out best."""
+    def best(
+        self, settings: Any, names: Sequence[str], biases: Sequence[float], enough: float = np.inf
+    ) -> Any:
+        """Return settings, with the number of landmarks, that suit labels left out best.
+
+        Landmarks, which take the longest to try, are not tried once the log-probability is
+        above ``enough``.
+        """
         settings = self.climbed(settings, names)
         for bias in biases:
             if bias != settings.bias and not self._late():
                 settings = self._better(settings, replace(settings, bias=bias))
         n_landmarks = self._cells.n_landmarks
         if n_landmarks < 0:
-            settings, n_landmarks = self._with_landmarks(settings, names)
+            settings, n_landmarks = self._with_landmarks(settings, names, enough)
         cells = self._cells._replace(n_landmarks=n_landmarks)
         return replace(settings, cells=_with_trees(cells, self._data.n_machines))
 
@@ -200,12 +206,15 @@ class CellTrials:
         cells = self._cells._replace(n_landmarks=n_landmarks)
         return _memory(cells, self._data.n_machines, self._cache_bytes)
 
-    def _with_landmarks(self, settings: Any, names: Sequence[str]) -> tuple[Any, int]:
+    def _with_landmarks(
+        self, settings: Any, names: Sequence[str], enough: float
+    ) -> tuple[Any, int]:
         few = self._data.n_machines >= MANY_MACHINES
         number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._trained) // 2)
         if not self._memory(number).at_once:
             return settings, 0
-        best, most = settings, self.value(settings) + WORTH
+        without = self.value(settings)
+        best, most, reached = settings, without + WORTH, without
         tried = [settings]
         if "gamma" in names:
             tried.append(replace(settings, gamma=settings.gamma / 4))
@@ -214,10 +223,10 @@ class CellTrials:
         chosen = 0
         for one in tried:
             # Where landmarks are worth nothing, others are not worth the time.
-            if self._late() or (one is not settings and not chosen):
+            if self._late() or reached > enough or (one is not settings and not chosen):
                 break
             if (value := self.value(one, number)) > most:
-                best, most, chosen = one, value, number
+                best, most, reached, chosen = one, value, value, number
         return best, chosen
 
     def _climb(self, settings: Any, name: str, factor: float) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint._support.checks import refuse_dask
 from bayespoint._support.devices import MOST_LABEL_POINTS, is_tensor
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators import fitting, stream_merging, stream_steps
@@ -18,12 +19,13 @@ from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import rows_of
 from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
-from bayespoint.estimators.parameters import Parameters, check_weights, on_cpu_only
+from bayespoint.estimators.parameters import Parameters, on_cpu_only
 from bayespoint.estimators.predictors import Asked
 from bayespoint.estimators.stream_models import known_of
 from bayespoint.estimators.streams import checked_batch, faded_weights
 from bayespoint.inference.engines import place_of
 from bayespoint.inference.methods import METHODS
+from bayespoint.space.given import checked_weights
 
 # What takes less memory than a fit that has none.
 FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
@@ -43,10 +45,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def _learns_on(clf: "BayesPointClassifier") -> bool:
-    """Whether rows can be added: to EP and its votes."""
+    """Whether rows can be added: to EP and its votes. Raises AttributeError, with the reason."""
     precomputed = isinstance(clf.kernel, str) and clf.kernel == "precomputed"
     votes = clf.decision in ("auto", "vote", "calibrated")
-    return clf.inference in ("ep", "auto") and votes and not precomputed
+    if clf.inference not in ("ep", "auto") or not votes or precomputed:
+        raise AttributeError(
+            f"rows can be added with inference='ep' or 'auto', decision='auto', 'vote' or "
+            f"'calibrated', and a kernel that is not precomputed; got inference={clf.inference!r}, "
+            f"decision={clf.decision!r}, kernel={clf.kernel!r}."
+        )
+    return True
 
 
 class BayesPointClassifier(KernelClassifier):
@@ -315,6 +323,7 @@ class BayesPointClassifier(KernelClassifier):
         -------
         self : BayesPointClassifier
         """
+        refuse_dask(X, y)
         parameters, place = self.checked_parameters(), self._place()
         before = self._fitted() if parameters.warm_start and hasattr(self, "settings_") else None
         budget = parameters.budget(1 - LINK_SHARE)
@@ -402,12 +411,13 @@ class BayesPointClassifier(KernelClassifier):
         >>> clf.log_predictive_.shape, clf.score(X, y) > 0.9
         ((3,), True)
         """
+        refuse_dask(X, y)
         parameters, place = self._streaming_parameters(), self._place()
         with ABSORBING, place.computing(FIT_LESS):
             other = copy(self)
             if not hasattr(self, "predictor_"):
                 inputs, y = place.training_inputs(other, X, y, precomputed=False)
-                weight = check_weights(sample_weight, len(y))
+                weight = checked_weights(sample_weight, len(y))
                 weight = faded_weights(weight, parameters.half_life)
                 fitted = stream_steps.begin(parameters, place, inputs, y, weight, classes)
                 other._keep_first(fitted, X, y, weight)
@@ -471,7 +481,8 @@ class BayesPointClassifier(KernelClassifier):
     def log_predictive_(self) -> Array:
         """Mean log-probability of the labels of each call of `partial_fit`, before it was learnt.
 
-        Of a call with many rows, of those in 64 cells. NaN for the first one.
+        Of a call with many rows, of those in 64 cells; without rows of a class that had not come
+        before. NaN for the first call, and where no row is left.
         """
         check_is_fitted(self)
         if getattr(self, "stream_", None) is None or not len(self.stream_.history):
@@ -559,7 +570,8 @@ class BayesPointClassifier(KernelClassifier):
         if not hasattr(self, "settings_") or getattr(self, "_given", None) is None:
             raise AttributeError(
                 "feature_importances_ is computed from the X and y of fit when it is first asked "
-                "for: it is not there before fit, nor in copies and files made before that."
+                "for: it is not there before fit, nor in copies and files made before that. Ask "
+                "for it before you copy or save, or fit again."
             )
         self.absorb()
         settings, trained = self.settings_, self.trained_
@@ -598,3 +610,10 @@ class BayesPointClassifier(KernelClassifier):
             )
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
+
+
+def holding(estimator: BayesPointClassifier, fitted: Fitted) -> BayesPointClassifier:
+    """Return a copy of a classifier that knows its columns, with what a fit elsewhere left."""
+    other = copy(estimator)
+    other._keep(fitted)
+    return other

@@ -8,36 +8,92 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from bayespoint._support.types import Array
+from bayespoint.estimators.risk import numbers_of_labels
 
 RULES = ("probability", "gap", "output", "vote")
 # As many as BayesPointClassifier draws by default: a share is then known to 0.05 at worst.
 N_VOTES = 100
 
 
-def confidence_of(estimator: Any, X: Any, rule: Any) -> Array:
-    """Confidences of a fitted classifier by a rule, shape (n_samples,)."""
+def confidence_of(estimator: Any, X: Any, rule: Any, labels: Any = None) -> Array:
+    """Confidences of a fitted classifier by a rule, shape (n_samples,).
+
+    ``labels`` are those that it predicts, where they are known already.
+    """
     check_rule(rule)
+    if rule in ("vote", "probability") and labels is None:
+        labels = estimator.predict(X)
     if rule == "vote":
-        return _vote_share(estimator, X)
+        return _vote_share(estimator, X, labels)
     if callable(rule):
         return np.asarray(rule(estimator, X), dtype=np.float64)
     if rule == "probability":
-        return np.asarray(estimator.predict_proba(X), dtype=np.float64).max(axis=1)
+        # Not always the largest one: labels may have a threshold of their own.
+        number = numbers_of_labels("predict(X)", labels, estimator.classes_)
+        return _at_labels(number, label_proba(estimator, X))[0]
     outputs = _outputs(estimator, X)
     if rule == "output":
         return outputs.max(axis=1)
-    second, best = np.partition(outputs, -2, axis=1)[:, -2:].T
-    return best - second
+    plain, log_weight = outputs, log_weight_of(estimator)
+    if log_weight is not None:
+        plain = outputs - (log_weight if len(log_weight) > 2 else log_weight - log_weight[::-1])
+    at_label, others = _at_labels(outputs.argmax(axis=1), plain)
+    return at_label - others
 
 
-def confidence_of_proba(proba: Array, rule: str) -> Array:
-    """Confidences by "probability", or by "gap" where outputs are log-odds or log-probabilities."""
-    second, best = np.partition(proba.astype(np.float64), -2, axis=1)[:, -2:].T
+def confidence_of_proba(weighted: Array, proba: Array, rule: str) -> Array:
+    """Confidences by "probability", or by "gap" where outputs are log-odds or log-probabilities.
+
+    ``weighted`` decide the labels, ``proba`` are those without class weights.
+    """
+    at_label, others = _at_labels(weighted.argmax(axis=1), proba.astype(np.float64))
     if rule == "probability":
-        return best
+        return at_label
     tiny = np.finfo(float).tiny
-    gap = np.log(np.maximum(best, tiny)) - np.log(np.maximum(second, tiny))
+    gap = np.log(np.maximum(at_label, tiny)) - np.log(np.maximum(others, tiny))
     return gap if proba.shape[1] > 2 else 2 * gap  # of -f and f
+
+
+def label_proba(estimator: Any, X: Any) -> Array:
+    """Probabilities of the labels, before any shift by ``class_weight``, (n_samples, n_classes).
+
+    Of classifiers other than ours, which are trained with their class weights, ``predict_proba``.
+    """
+    check_has_proba(estimator)
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    return unweighted(proba, log_weight_of(estimator))
+
+
+def check_has_proba(estimator: Any) -> None:
+    """Refuse a classifier without probabilities."""
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no predict_proba, which costs, limits per class, "
+            'prediction sets and confidence="probability" need; wrap it in '
+            "sklearn.calibration.CalibratedClassifierCV"
+        )
+
+
+def log_weight_of(estimator: Any) -> Array | None:
+    """Logarithms of the class weights that shift probabilities of ours; None where none do."""
+    predictor = getattr(unwrapped(estimator), "predictor_", None)
+    log_weight = getattr(predictor, "log_weight", None)
+    return None if log_weight is None or np.ptp(log_weight) == 0 else log_weight
+
+
+def unweighted(proba: Array, log_weight: Array | None) -> Array:
+    """Probabilities that are shifted by class weights, without them: p_c / w_c, renormalised."""
+    if log_weight is None:
+        return proba
+    proba = proba * np.exp(log_weight.min() - log_weight)
+    return proba / proba.sum(axis=1, keepdims=True)
+
+
+def _at_labels(number: Array, values: Array) -> tuple[Array, Array]:
+    """Values of labels by their numbers, and the largest one of the other labels."""
+    label, others = number[:, None], values.copy()
+    np.put_along_axis(others, label, -np.inf, axis=1)
+    return np.take_along_axis(values, label, axis=1)[:, 0], others.max(axis=1)
 
 
 def check_rule(rule: Any) -> None:
@@ -73,9 +129,8 @@ def _outputs(estimator: Any, X: Any) -> Array:
     return outputs
 
 
-def _vote_share(estimator: Any, X: Any) -> Array:
+def _vote_share(estimator: Any, X: Any, predicted: Array) -> Array:
     """Share of the committee that agrees with the prediction."""
-    predicted = estimator.predict(X)
     model, X = unwrapped(estimator, X)
     if hasattr(model, "sample_proba"):
         # A fixed seed: the same case must get the same confidence in every call.

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.multiclass import check_classification_targets
 
 from bayespoint._support.checks import shown_places
 from bayespoint._support.types import Array
-from bayespoint.estimators.parameters import check_weights, log_class_weights
-from bayespoint.space.inputs import Inputs, check_gram
+from bayespoint.estimators.parameters import log_class_weights
+from bayespoint.space.given import checked_weights
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.merging import DistinctRows, contradictions, encoded, merge_duplicates
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
@@ -96,11 +96,7 @@ def training_data(
     classes : ndarray of shape (n_classes,), optional
         Where they are known, of which some may be absent; ``y`` then holds their numbers.
     """
-    if y.dtype.kind not in "biu":  # whole numbers are classes
-        check_classification_targets(y)
-    weight = check_weights(sample_weight, inputs.shape[0])
-    if precomputed:
-        check_gram(inputs.X)
+    weight = checked_weights(sample_weight, inputs.shape[0])
     kept = weight > 0
     if not np.any(kept):
         raise ValueError("sample_weight is zero for every row; give some rows weight > 0.")

@@ -3,8 +3,9 @@
 Functions of parameters, a place to compute and data; `stream_steps` goes on with what they return.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -78,6 +79,13 @@ class Fitted:
     given: tuple[Any, Any, Any] | None = None
 
 
+class Elsewhere(NamedTuple):
+    """What other machines have found of a fit."""
+
+    settings: Settings
+    drawn: Sequence[Any] | None  # as in `Plan`
+
+
 def data_of(parameters: Parameters, inputs: Inputs, y: Array, sample_weight: Any) -> TrainingData:
     """Merge equal rows and encode labels; refuse parameters that do not suit them."""
     data = training_data(
@@ -91,7 +99,7 @@ def data_of(parameters: Parameters, inputs: Inputs, y: Array, sample_weight: Any
 
 def fit(
     parameters: Parameters, place: Any, data: TrainingData, budget: Budget,
-    before: Fitted | None = None,
+    before: Fitted | None = None, elsewhere: "Elsewhere | None" = None,
 ) -> Fitted:  # fmt: skip
     """Settle what parameters leave open, infer, and make what decides.
 
@@ -104,34 +112,47 @@ def fit(
         Its ``interrupted`` says whether Ctrl-C cut the fit short.
     before : Fitted, optional
         Of the fit that this one goes on with.
+    elsewhere : Elsewhere, optional
+        What other machines have found.
     """
     used = None if before is None else before.settings.inference
     settings, rival = choose_method(parameters, data, place, used)
-    held, trained = _begin(parameters, data, settings, before)
+    held, trained = begin(parameters, data, settings, before)
     with (
         budget.catching_interrupts(),
         open_threads(effective_n_jobs(parameters.n_jobs)) as threads,
     ):
         if before is not None and held is not None and not METHODS[settings.inference].closed_form:
             settings = _as_before(settings, before)
+        elif elsewhere is not None:
+            settings = elsewhere.settings
         else:
             settings = settle(
                 parameters, data, settings, rival, entropy=trained.entropy, budget=budget,
                 threads=threads,
             )  # fmt: skip
         parameters = replace(parameters, kernel=settings.kernel_name)
-        kernel, problem = _problem(parameters, data, settings, threads)
-        plan = _plan(parameters, data, settings, trained.entropy, budget, threads)
+        kernel, problem = problem_with(parameters, data, settings, threads)
+        plan = plan_with(parameters, data, settings, trained.entropy, budget, threads)
+        plan = plan if elsewhere is None else replace(plan, drawn=elsewhere.drawn)
         inferred = _infer(parameters, data, settings, kernel, problem, plan, held)
-        predictor = predictor_of(inferred, problem, data, settings, kernel)
-        label_proba, label = label_probabilities(
-            inferred, problem, data, settings, predictor, place.most_label_points
-        )
-        links = _links(parameters, data, settings, problem, plan, inferred, predictor)
-        if links is not None:
-            predictor = replace(predictor, link=links.link)  # type: ignore[call-arg]
-        held_out = held_out_proba(inferred, problem, data, predictor, links)
-    if budget.interrupted and held_out is not None and np.any(np.isnan(held_out)):
+        return finish(parameters, place, data, settings, kernel, problem, plan, inferred, trained)
+
+
+def finish(
+    parameters: Parameters, place: Any, data: TrainingData, settings: Settings, kernel: Kernel,
+    problem: Problem, plan: Plan, inferred: Inferred, trained: Trained,
+) -> Fitted:  # fmt: skip
+    """Make what decides from what inference found, with its link, and what people may ask for."""
+    predictor = predictor_of(inferred, problem, data, settings, kernel)
+    label_proba, label = label_probabilities(
+        inferred, problem, data, settings, predictor, place.most_label_points
+    )
+    links = _links(parameters, data, settings, problem, plan, inferred, predictor)
+    if links is not None:
+        predictor = replace(predictor, link=links.link)  # type: ignore[call-arg]
+    held_out = held_out_proba(inferred, problem, data, predictor, links)
+    if plan.budget.interrupted and held_out is not None and np.any(np.isnan(held_out)):
         held_out = None  # the rest of it takes predictions
     trained = replace(
         trained, label_proba=label_proba, label=label, held_out=held_out,
@@ -160,7 +181,7 @@ def fitted_of(
     )  # fmt: skip
 
 
-def _begin(
+def begin(
     parameters: Parameters, data: TrainingData, settings: Settings, before: Fitted | None
 ) -> tuple[Draws | None, Trained]:
     """Return the draws of the last fit to add to, or None, and what this fit remembers."""
@@ -201,7 +222,7 @@ def _as_before(settings: Settings, before: Fitted) -> Settings:
     )  # fmt: skip
 
 
-def _problem(
+def problem_with(
     parameters: Parameters, data: TrainingData, settings: Settings, threads: Threads
 ) -> tuple[Kernel, Problem]:
     """Return the kernel and the binary problems of all rows; refuse rows that have no answer."""
@@ -216,7 +237,7 @@ def _problem(
     return kernel, problem
 
 
-def _plan(
+def plan_with(
     parameters: Parameters, data: TrainingData, settings: Settings, entropy: int, budget: Budget,
     threads: Threads,
 ) -> Plan:  # fmt: skip

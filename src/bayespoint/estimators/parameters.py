@@ -192,7 +192,9 @@ def _check_widths(gamma: Any, kernel: Any) -> None:
         )
     bad = ~np.isfinite(widths) | (widths < 0)
     if np.any(bad) or not np.any(widths > 0):
-        found = f"{widths[np.argmax(bad)]} at {np.argmax(bad)}" if np.any(bad) else "only zeros"
+        found = "only zeros" if len(widths) else "an empty array"
+        if np.any(bad):
+            found = f"{widths[np.argmax(bad)]} for column {np.argmax(bad)}, counted from 0"
         raise ValueError(
             f"gamma must hold finite numbers >= 0, one for each feature, and not only zeros; got "
             f"{found}. A width of 0 leaves a feature out."
@@ -239,26 +241,6 @@ def check_fits(value: float, name: str, dtype: Any) -> None:
                 f"{name}={value:.3g} is too large for {dtype}: scale the features, for example "
                 f"with StandardScaler, or pass float64."
             )
-
-
-def check_weights(sample_weight: Any, n_samples: int) -> Array:
-    """Return sample weights as an array; refuse negative ones and the wrong number."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    weight = np.asarray(sample_weight)
-    if weight.dtype.kind not in "biuf":
-        raise ValueError(f"sample_weight must hold numbers; got an array of {weight.dtype}.")
-    weight = weight.astype(np.float64)
-    if weight.ndim == 0:
-        weight = np.full(n_samples, float(weight))
-    if weight.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must hold one weight a row of X, shape ({n_samples},); "
-            f"got shape {weight.shape}."
-        )
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError("sample_weight must be finite and >= 0; use 0 to leave a row out.")
-    return weight
 
 
 def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:

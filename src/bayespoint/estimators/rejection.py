@@ -1,78 +1,92 @@
 """Deciding only the cases a classifier is sure of: a wrapper that abstains."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import cross_validate
-from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array
-from bayespoint.estimators.confidence import check_rule, confidence_of, confidence_of_proba
+from bayespoint.estimators import costs as costing
+from bayespoint.estimators import limits
+from bayespoint.estimators.confidence import (
+    check_has_proba,
+    check_rule,
+    confidence_of,
+    label_proba,
+)
+from bayespoint.estimators.held_out import AUTO_FOLDS, HeldOut, Source, without_folds
 from bayespoint.estimators.risk import (
     aurc_of,
     check_number,
     checked,
     checked_weight,
     errors_of,
+    numbers_of_labels,
     threshold_for_coverage,
     threshold_for_risk,
     warn_that_none_passes,
 )
+from bayespoint.estimators.wrapping import WrappingClassifier
+from bayespoint.space.given import checked_labels
 
-# Folds where the classifier does not know what it says of rows that it has not seen.
-AUTO_FOLDS = 5
+__all__ = ["AUTO_FOLDS", "RejectingClassifier"]
 
-
-class _HeldOut(NamedTuple):
-    """Cases that the deciding model has not seen."""
-
-    confidence: dict[Any, Array]  # by rule, (n,)
-    errors: Array  # (n,)
-    expected: Array | None  # (n,), what the model says of the probability of an error
-    calibrated: bool = False  # whether that was fitted to such cases
+# What a rejected case costs in `score`, where an error costs 1, unless something else is said.
+REJECT_COST = 0.5
 
 
-def _estimator_has(method: str) -> Callable[[Any], bool]:
-    def has(self: Any) -> bool:
-        return hasattr(getattr(self, "estimator_", self.estimator), method)
-
-    return has
+def _has_costs(self: Any) -> bool:
+    return self.costs is not None
 
 
-class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class RejectingClassifier(WrappingClassifier):
     """Any scikit-learn classifier, with the right to abstain when it is not sure.
 
     A case is decided if its confidence is above ``threshold_``, which `fit` finds from cases the
-    deciding model has not seen: for a wanted coverage, or for a risk not to be exceeded.
+    deciding model has not seen: for a wanted coverage, for a risk not to be exceeded, or for limits
+    on classes. With `costs`, the decision is the one of least expected cost, and may be to reject.
 
     Parameters
     ----------
     estimator : estimator
         The classifier, or a pipeline that ends in one.
     coverage : float in (0, 1], default=None
-        Decide about this share of cases. Without `coverage` and `max_risk` all are decided.
+        Decide about this share of cases. Without any of `coverage`, `max_risk`, `costs` and limits
+        per class all are decided; at most one of them may be given.
     max_risk : float in (0, 1), default=None
         Decide as many cases as possible while the error among decided cases is at most this with
         probability at least ``1 - delta`` (see Notes). If that cannot be shown for any threshold,
         all cases are rejected, with a warning.
     delta : float in (0, 1), default=0.05
-        Probability with which `max_risk` may fail.
+        Probability with which `max_risk`, or any of the limits per class, may fail.
+    costs : array-like, data frame, mapping or callable, default=None
+        What decisions cost: a row per true class and a column per decision, in the order of
+        ``classes_``, perhaps with one more column for rejecting. A data frame, or a mapping from
+        true class to a mapping from decision to cost, has names instead, "reject" for rejecting.
+        A callable gets X and returns an array of shape (n_samples, n_classes, n_decisions). Any
+        finite numbers will do; gains are negative. `predict` takes the decision of least expected
+        cost, and rejects on a tie. The estimator must have no ``class_weight``, which would count
+        beside the costs.
+    min_precision : dict, default=None
+        Limits by class: of the cases that are given this label, at least such a share is to have
+        it. Cases are rejected until that is shown on held-out cases, with a warning where it cannot
+        be. Aims at all limits holding together with probability ``1 - delta``; proved with
+        ``cv="prefit"`` (see Notes).
+    min_recall : dict, default=None
+        Limits by class: of the cases of this class, at least such a share is to get its label or be
+        rejected, so that at most the rest is taken for another class. As `min_precision`.
     confidence : {"auto", "probability", "gap", "output", "vote"} or callable, default="auto"
         "auto": "probability" or "gap", whichever ranks the held-out cases better (``confidence_``
-        says which). "probability": the largest one of ``predict_proba``.
+        says which). "probability": that of the label predicted, by ``predict_proba``.
         "output": the largest output (Herbrich and Graepel, 2001), from ``decision_function`` or,
         in its absence, ``predict_proba``. "gap": best minus second best output. A two-class
         ``decision_function`` f stands for the outputs -f and f, so these are abs(f) and 2 abs(f).
         "vote": share of committee members that agree with the prediction; members come from
         ``sample_proba`` if there is one, else from ``estimators_`` (forests, bagging).
-        A callable gets the fitted estimator and X and returns one score per row.
+        A callable gets the fitted estimator and X and returns one score per row. "probability" and
+        "gap" are those before any shift by the ``class_weight`` of our classifiers: it says what
+        costs more, not what is sure. Limits per class take "probability", `costs` none of these.
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
         Folds whose held-out rows give the threshold; each row may be held out once only.
         "auto": none where the classifier itself knows what it says of each row without it
@@ -83,8 +97,9 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     reject_label : object, default=None
         What `predict` gives for rejected cases; must not be one of the classes. With None,
         `predict` returns an array of dtype object.
-    reject_cost : float, default=0.5
-        Cost in `score` of a rejected case, where an error costs 1.
+    reject_cost : float, default=None
+        Cost in `score` of a rejected case, where an error costs 1; None: 0.5. With `costs`, which
+        say it themselves, it must be None.
 
     Attributes
     ----------
@@ -92,15 +107,19 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The fitted classifier.
     classes_ : ndarray of shape (n_classes,)
         Its classes.
-    threshold_ : float
-        Cases with confidence above it are decided; -inf: all, inf: none.
+    threshold_ : float or ndarray of shape (n_classes,)
+        Cases with confidence above it are decided; -inf: all, inf: none. With limits per class, one
+        for each label. With `costs`, 0 where they have a column for rejecting, else -inf.
     coverage_ : float
-        Share of the held-out cases that the threshold decides.
+        Share of the held-out cases that the threshold decides. With `costs`, for which no case is
+        held out, of those of ``held_out_proba_``; NaN where the classifier has none.
+    costs_ : ndarray of shape (n_classes, n_decisions) or None
+        The matrix of `costs`, in the order of the classes, if they are one.
     risk_bound_ : float
         Upper bound on the risk at the threshold; where every case is rejected, at the threshold
         that was tested first; 1 without `max_risk`.
     confidence_ : str or callable
-        The rule used.
+        The rule used; "cost" with `costs`.
     n_features_in_ : int
         Number of features, if the classifier counts them.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -118,6 +137,15 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     no more, and has the same distribution of confidences, as those models; usually it errs less.
     Outputs of all folds are pooled, which takes for granted that folds share one scale. The same
     goes for ``held_out_proba_``.
+
+    Limits per class are tested at thresholds on the probability of the label that are fixed
+    beforehand, each limit with its share of `delta`, by exact binomial tests one after the other
+    until one fails. With ``cv="prefit"`` and independent rows of one distribution this is a proof:
+    given the model, the probability, over the rows given to `fit`, that any limit does not hold for
+    cases to come is at most `delta`. With folds and ``held_out_proba_`` it holds as above.
+
+    With routing of metadata enabled, `fit` passes on what the estimator, or the splitter of `cv`,
+    requests.
 
     Weights train the classifier; thresholds count each row of positive weight once, as the bound
     is about cases as they come.
@@ -137,7 +165,22 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     [0, 1]
     >>> clf.coverage_
     0.9
+
+    Taking class 2 for class 1 costs 5, other mistakes 1, and not to decide 0.3:
+
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> costs = [[0, 1, 1, 0.3], [1, 0, 1, 0.3], [1, 5, 0, 0.3]]
+    >>> clf = RejectingClassifier(GaussianNB(), costs=costs, reject_label=-1).fit(X, y)
+    >>> clf.predict_proba(X[[0, 50, 70]]).round(2).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.8, 0.2], [0.0, 0.15, 0.85]]
+    >>> clf.predict(X[[0, 50, 70]]).tolist()
+    [0, -1, 2]
+    >>> clf.expected_cost(X[[0, 50, 70]]).round(2).tolist()
+    [0.0, 0.3, 0.15]
     """
+
+    threshold_: Any
+    costs_: Any
 
     def __init__(
         self,
@@ -146,21 +189,29 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         coverage: float | None = None,
         max_risk: float | None = None,
         delta: float = 0.05,
+        costs: Any = None,
+        min_precision: Any = None,
+        min_recall: Any = None,
         confidence: Any = "auto",
         cv: Any = "auto",
         reject_label: Any = None,
-        reject_cost: float = 0.5,
+        reject_cost: float | None = None,
     ) -> None:
         self.estimator = estimator
         self.coverage = coverage
         self.max_risk = max_risk
         self.delta = delta
+        self.costs = costs
+        self.min_precision = min_precision
+        self.min_recall = min_recall
         self.confidence = confidence
         self.cv = cv
         self.reject_label = reject_label
         self.reject_cost = reject_cost
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RejectingClassifier":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> "RejectingClassifier":
         """Fit the classifier and find the threshold.
 
         Parameters
@@ -171,6 +222,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Passed to the classifier's `fit`.
+        **params : dict
+            Metadata, with routing enabled.
 
         Returns
         -------
@@ -178,88 +231,140 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             This object.
         """
         self.check_parameters(sample_weight)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if self._is_prefit():
-            check_is_fitted(self.estimator)
-            self.estimator_ = self.estimator
-        else:
-            params = _fit_params(self.estimator, sample_weight)
-            self.estimator_ = clone(self.estimator).fit(X, y, **params)
-        self.classes_ = self.estimator_.classes_
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        y = checked_labels(y)
+        params, sample_weight = self._params_of(sample_weight, params)
+        kept = checked_weight(sample_weight, len(y)) > 0
+        # Errors in costs and limits show before a long fit.
+        self._check_with(self.fitted_before().classes_ if self._is_prefit() else np.unique(y[kept]))
+        self._fit_inside(X, y, params)
+        if self.costs is not None or self._has_limits():
+            check_has_proba(self.estimator_)
+        self._check_with(self.classes_)
+        self._find_threshold(X, y, sample_weight, params)
         self.predicted_dtype()  # a reject_label that is a class shows here, before any prediction
-        self._find_threshold(X, y, sample_weight)
         return self
 
     def check_parameters(self, sample_weight: Any) -> None:
         """Check the parameters that do not depend on data."""
-        if not is_classifier(self.estimator):
-            raise ValueError(f"estimator={self.estimator!r} is not a classifier; give one")
-        if self.coverage is not None and self.max_risk is not None:
+        self.check_wrapped(sample_weight)
+        given = [f"{name}={getattr(self, name)}" for name in ("coverage", "max_risk")
+                 if getattr(self, name) is not None]  # fmt: skip
+        given += ["costs"] if self.costs is not None else []
+        given += ["min_precision or min_recall"] if self._has_limits() else []
+        if len(given) > 1:
             raise ValueError(
-                f"coverage={self.coverage} and max_risk={self.max_risk} are both given, but each "
-                "alone fixes the threshold; set one of them to None"
+                f"{given[0]} and {given[1]} are both given, but each alone fixes the threshold; "
+                "set one of them to None"
             )
         if self.coverage is not None:
             check_number("coverage", self.coverage, lambda c: 0 < c <= 1, "in (0, 1], as 0.9")
         if self.max_risk is not None:
             check_number("max_risk", self.max_risk, lambda r: 0 < r < 1, "in (0, 1), as 0.02")
         check_number("delta", self.delta, lambda d: 0 < d < 1, "in (0, 1), as 0.05")
-        check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
-        if not (isinstance(self.confidence, str) and self.confidence == "auto"):
+        if self.reject_cost is not None:
+            check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
+        if not self._is_auto():
             check_rule(self.confidence)
-        if isinstance(self.cv, str) and self.cv not in ("auto", "prefit"):
+        for name in ("min_precision", "min_recall"):
+            if getattr(self, name) is not None:
+                limits.check_limits(name, getattr(self, name))
+        if self.costs is not None:
+            costing.check_beside(self.estimator, self.reject_cost, self.confidence)
+        elif self._has_limits() and not (self._is_auto() or self.confidence == "probability"):
             raise ValueError(
-                f'cv={self.cv!r} is not known; give "auto", a number of folds or "prefit"'
-            )
-        if self._is_prefit() and sample_weight is not None:
-            raise ValueError(
-                'sample_weight was given with cv="prefit", where nothing is trained and thresholds '
-                "count every row once; leave it out"
+                f"confidence={self.confidence!r} does not go with min_precision and min_recall, "
+                'whose thresholds are on probabilities; use confidence="auto"'
             )
 
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
+    def _is_auto(self) -> bool:
+        return isinstance(self.confidence, str) and self.confidence == "auto"
 
-    def _find_threshold(self, X: Any, y: Array, sample_weight: Any) -> None:
-        self.threshold_, self.coverage_, self.risk_bound_ = -np.inf, 1.0, 1.0
+    def _has_limits(self) -> bool:
+        return self.min_precision is not None or self.min_recall is not None
+
+    def _check_with(self, classes: Array) -> None:
+        """Check costs and limits once the classes are known."""
+        limits.numbered("min_precision", self.min_precision, classes)
+        limits.numbered("min_recall", self.min_recall, classes)
+        if self.costs is not None and not callable(self.costs):
+            costing.cost_matrix(self.costs, classes, self.reject_label)
+
+    def _find_threshold(self, X: Any, y: Array, sample_weight: Any, params: dict[str, Any]) -> None:
+        self.threshold_, self.coverage_, self.risk_bound_, self.costs_ = -np.inf, 1.0, 1.0, None
+        if self.costs is not None:
+            self._take_costs(X, y, sample_weight)
+            return
         rules = self._rules()
         self.confidence_ = rules[0]
-        if self.coverage is None and self.max_risk is None:
+        if self.coverage is None and self.max_risk is None and not self._has_limits():
             return
-        held_out = self._held_out(X, y, sample_weight, rules)
-        n = len(held_out.errors)
+        held_out = self._held_out(X, y, sample_weight, params, rules)
+        n = len(held_out.true)
         confidence = {rule: checked("confidence", c, n) for rule, c in held_out.confidence.items()}
-        if self.coverage is not None:
-            self.confidence_ = min(
-                rules, key=lambda rule: aurc_of(held_out.errors, confidence[rule])
-            )
-            self.threshold_ = threshold_for_coverage(confidence[self.confidence_], self.coverage)
+        if self._has_limits():
+            self._keep_limits(held_out)
         elif self.max_risk is not None:
             self._keep_risk(held_out, confidence, self.max_risk)
-        self.coverage_ = float(np.mean(confidence[self.confidence_] > self.threshold_))
+        elif self.coverage is not None:
+            errors = held_out.errors
+            self.confidence_ = min(rules, key=lambda rule: aurc_of(errors, confidence[rule]))
+            self.threshold_ = threshold_for_coverage(confidence[self.confidence_], self.coverage)
+        threshold = self._threshold_of(held_out.predicted)
+        self.coverage_ = float(np.mean(confidence[self.confidence_] > threshold))
 
-    def _keep_risk(self, held_out: _HeldOut, confidence: dict[Any, Array], max_risk: float) -> None:
+    def _take_costs(self, X: Any, y: Array, sample_weight: Any) -> None:
+        """Take the costs as they are; held-out cases, if there are any, only tell the coverage."""
+        self.confidence_ = "cost"
+        costing.check_beside(self.estimator_)  # a search may have chosen class weights
+        if callable(self.costs):
+            costs = costing.costs_of_rows(self.costs, X, len(y), len(self.classes_))
+        else:
+            costs = self.costs_ = costing.cost_matrix(self.costs, self.classes_, self.reject_label)
+            costing.warn_of_useless(costs, self.classes_.tolist())
+        if costs.shape[-1] == len(self.classes_):
+            return
+        counted = checked_weight(sample_weight, len(y)) > 0
+        cv = self.cv if self._is_prefit() else "auto"
+        source = Source(self.estimator, self.estimator_, cv, {}, counted)
+        held_out = without_folds(source, X, y, [])
+        self.threshold_, self.coverage_ = 0.0, np.nan
+        if held_out is not None and held_out.proba is not None:
+            costs = costs if costs.ndim == 2 else costs[counted]
+            self.coverage_ = float(np.mean(~costing.cheapest(held_out.proba, costs).rejected))
+
+    def _keep_limits(self, held_out: HeldOut) -> None:
+        """Take the loosest thresholds for which all limits are shown."""
+        self.confidence_ = "probability"
+        true = numbers_of_labels("y", held_out.true, self.classes_)
+        predicted = numbers_of_labels("predict(X)", held_out.predicted, self.classes_)
+        found = limits.thresholds_for_limits(
+            limits.Labelled(true, predicted, held_out.confidence["probability"]),
+            limits.numbered("min_precision", self.min_precision, self.classes_),
+            limits.numbered("min_recall", self.min_recall, self.classes_),
+            len(self.classes_), self.delta,
+        )  # fmt: skip
+        self.threshold_ = found.thresholds
+        limits.warn_of_failed(found.failed, self.classes_, self.delta, len(true))
+
+    def _keep_risk(self, held_out: HeldOut, confidence: dict[Any, Array], max_risk: float) -> None:
         """Take the rule that decides most; each is tested with its share of ``delta``."""
-        delta, best = self.delta / len(confidence), -1.0
+        delta, best, errors = self.delta / len(confidence), -1.0, held_out.errors
         for rule, sure in confidence.items():
             threshold, bound = threshold_for_risk(
-                sure, held_out.errors, max_risk, delta, held_out.expected,
+                sure, errors, max_risk, delta, held_out.expected_errors(self.classes_),
                 sure_of_it=held_out.calibrated,
             )  # fmt: skip
             if np.mean(sure > threshold) > best:
                 best = float(np.mean(sure > threshold))
                 self.confidence_, self.threshold_, self.risk_bound_ = rule, threshold, bound
         if self.threshold_ == np.inf:
-            warn_that_none_passes(max_risk, self.delta, len(held_out.errors), self.risk_bound_)
+            warn_that_none_passes(max_risk, self.delta, len(errors), self.risk_bound_)
 
     def _rules(self) -> list[Any]:
         """Rules to choose from."""
-        if not (isinstance(self.confidence, str) and self.confidence == "auto"):
+        if self._has_limits():
+            return ["probability"]
+        if not self._is_auto():
             return [self.confidence]
         if not hasattr(self.estimator_, "predict_proba"):
             return ["gap"]
@@ -267,62 +372,10 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         several = len(self.classes_) > 2 and hasattr(self.estimator_, "decision_function")
         return ["probability", "gap"] if several else ["probability"]
 
-    def _held_out(self, X: Any, y: Array, sample_weight: Any, rules: list[Any]) -> _HeldOut:
-        counted = checked_weight(sample_weight, len(y)) > 0
-        if self._is_prefit():
-            return _at(self.estimator_, X, y, rules)
-        if isinstance(self.cv, str) and set(rules) <= {"probability", "gap"}:
-            proba = _own_held_out(self.estimator_, X, y)
-            if proba is not None:
-                proba = np.asarray(proba)[counted]
-                errors = errors_of(y[counted], self.classes_[proba.argmax(axis=1)])
-                sure = {rule: confidence_of_proba(proba, rule) for rule in rules}
-                return _HeldOut(sure, errors, 1.0 - proba.max(axis=1), calibrated=True)
-        return self._out_of_fold(X, y, sample_weight, rules, counted)
-
-    def _out_of_fold(
-        self, X: Any, y: Array, sample_weight: Any, rules: list[Any], counted: Array
-    ) -> _HeldOut:
-        """Cases held out once, pooled over the folds."""
-        folds: list[_HeldOut] = []
-
-        def record(model: Any, X_test: Any, y_test: Any) -> float:
-            folds.append(_at(model, X_test, y_test, rules))
-            return 0.0
-
-        estimator, cv = self.estimator, self.cv
-        if isinstance(cv, str):
-            estimator, cv = _with_settings(self.estimator, self.estimator_), AUTO_FOLDS
-        # cross_validate slices data frames, sparse and precomputed kernels as each needs;
-        # n_jobs=1 keeps `record` in this process whatever joblib's context says.
-        rows = cross_validate(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            scoring=record,
-            params=_fit_params(estimator, sample_weight),
-            n_jobs=1,
-            return_indices=True,
-            error_score="raise",
-        )["indices"]["test"]
-        rows = np.concatenate(rows)
-        if len(np.unique(rows)) < len(rows):
-            raise ValueError(
-                f"cv={self.cv!r} holds some rows out more than once, which would count them as "
-                "several cases; use disjoint test folds, such as cv=5"
-            )
-        kept = counted[rows]
-        sure = {r: np.concatenate([fold.confidence[r] for fold in folds])[kept] for r in rules}
-        expected = [fold.expected for fold in folds if fold.expected is not None]
-        return _HeldOut(
-            sure, np.concatenate([fold.errors for fold in folds])[kept],
-            np.concatenate(expected)[kept] if len(expected) == len(folds) else None,
-        )  # fmt: skip
-
     def predicted_dtype(self) -> Any:
         """Type of array that holds the classes and the reject label; None: as predicted."""
-        if self.coverage is None and self.max_risk is None:
+        wanted = self.coverage is not None or self.max_risk is not None or self._has_limits()
+        if not (wanted or self.may_reject()):
             return None
         if self.reject_label is None:
             return np.dtype(object)
@@ -337,21 +390,88 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return np.promote_types(label_dtype, self.classes_.dtype)
         return np.dtype(object)
 
-    def confidence_scores(self, X: Any) -> Array:
-        """Return each row's confidence by the rule chosen, to compare with ``threshold_``."""
+    def may_reject(self) -> bool:
+        """Whether there are cases about which it would abstain."""
         check_is_fitted(self)
+        return bool(np.any(self.threshold_ > -np.inf))
+
+    def confidence_scores(self, X: Any) -> Array:
+        """Return each row's confidence by the rule chosen, to compare with ``threshold_``.
+
+        With `costs`, what is saved by deciding instead of rejecting; where rejecting has no cost,
+        minus the expected cost.
+        """
+        check_is_fitted(self)
+        if self.costs is not None:
+            return self._cheapest(X).confidence
         return confidence_of(self.estimator_, X, self.confidence_)
+
+    @available_if(_has_costs)
+    def expected_cost(self, X: Any) -> Array:
+        """Return what the decision about each row costs on average, by its probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Least expected cost over all decisions, rejecting included where `costs` have it.
+        """
+        check_is_fitted(self)
+        return self._cheapest(X).cost
+
+    def _cheapest(self, X: Any) -> costing.Choice:
+        proba = label_proba(self.estimator_, X)
+        return costing.cheapest(proba, self._costs_at(X, len(proba)))
+
+    def _costs_at(self, X: Any, n_rows: int) -> Array:
+        if not callable(self.costs):
+            return self.costs_
+        found = costing.costs_of_rows(self.costs, X, n_rows, len(self.classes_))
+        if (found.shape[-1] > len(self.classes_)) != self.may_reject():
+            raise ValueError(
+                f"costs(X) has {found.shape[-1]} decisions, and had "
+                f"{'more' if self.may_reject() else 'fewer'} in fit; give the same"
+            )
+        return found
 
     def reject(self, X: Any) -> Array:
         """Say which rows are left undecided: an array of bool, True where rejected."""
-        return self._decide(X)[1]
+        return self.decide(X)[1]
 
-    def _decide(self, X: Any) -> tuple[Array, Array]:
+    def decide(self, X: Any) -> tuple[Array, Array]:
+        """Return labels, also where rows are rejected, and which are.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The classifier's own; with `costs`, those of least expected cost.
+        rejected : ndarray of bool, shape (n_samples,)
+            True where `predict` abstains.
+        """
         check_is_fitted(self)
+        if self.costs is not None:
+            choice = self._cheapest(X)
+            return self.classes_[choice.number], choice.rejected
         labels = self.estimator_.predict(X)
-        if self.threshold_ == -np.inf:
+        if not self.may_reject():
             return labels, np.zeros(len(labels), dtype=bool)
-        return labels, ~(self.confidence_scores(X) > self.threshold_)
+        sure = confidence_of(self.estimator_, X, self.confidence_, labels)
+        return labels, ~(sure > self._threshold_of(labels))
+
+    def _threshold_of(self, labels: Array) -> Any:
+        """Threshold, or with limits per class those of some labels."""
+        if np.ndim(self.threshold_) == 0:
+            return self.threshold_
+        return self.threshold_[np.searchsorted(self.classes_, labels)]
 
     def predict(self, X: Any) -> Array:
         """Predict labels, `reject_label` where the case is rejected.
@@ -364,10 +484,10 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Labels. Of dtype object if `reject_label` does not fit the type of the classes;
-            the classifier's own labels if neither `coverage` nor `max_risk` is set.
+            Labels. Of dtype object if `reject_label` does not fit the type of the classes; of the
+            type of the classes if nothing can be rejected.
         """
-        labels, rejected = self._decide(X)
+        labels, rejected = self.decide(X)
         dtype = self.predicted_dtype()
         if dtype is None:
             return labels
@@ -375,20 +495,10 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels[rejected] = self.reject_label
         return labels
 
-    @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Array:
-        """Return the classifier's probabilities, of rejected rows as well."""
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
-
-    @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X: Any) -> Array:
-        """Return the classifier's outputs, of rejected rows as well."""
-        check_is_fitted(self)
-        return self.estimator_.decision_function(X)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return 1 - (errors + reject_cost * rejected) / n, so that rejecting all does not win.
+
+        With `costs`, minus the mean cost.
 
         Parameters
         ----------
@@ -402,91 +512,35 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         float
-            The accuracy, if nothing is rejected.
+            Without `costs` the accuracy, if nothing is rejected.
         """
-        labels, rejected = self._decide(X)
-        cost = np.where(rejected, self.reject_cost, errors_of(y, labels))
-        weight = checked_weight(sample_weight, len(cost))
-        return float(1.0 - np.average(cost, weights=weight))
+        labels, rejected = self.decide(X)
+        deciding, rejecting = self.costs_of(X, y, labels)
+        cost = np.where(rejected, rejecting, deciding)
+        mean = np.average(cost, weights=checked_weight(sample_weight, len(cost)))
+        return float(-mean if self.costs is not None else 1.0 - mean)
 
-    def __sklearn_tags__(self) -> Any:
-        """Tags of the classifier inside, for one label per case."""
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.non_deterministic = inner.non_deterministic
-        if inner.classifier_tags is not None:
-            tags.classifier_tags = inner.classifier_tags
-            tags.classifier_tags.multi_label = False
-        return tags
+    def costs_of(self, X: Any, y: Any, labels: Array) -> tuple[Array, Array]:
+        """Return what labels cost, given the true ones, and what rejecting the rows costs.
 
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            True labels.
+        labels : array-like of shape (n_samples,)
+            Labels decided for, as of `decide`.
 
-def _at(model: Any, X: Any, y: Array, rules: list[Any]) -> _HeldOut:
-    """Return what a model says of cases that it has not seen."""
-    expected = None
-    if hasattr(model, "predict_proba"):
-        expected = 1.0 - np.asarray(model.predict_proba(X)).max(axis=1)
-    sure = {rule: confidence_of(model, X, rule) for rule in rules}
-    return _HeldOut(sure, errors_of(y, model.predict(X)), expected)
-
-
-def _own_held_out(estimator: Any, X: Any, y: Array) -> Array | None:
-    """``held_out_proba_`` of a classifier or of the last step of a pipeline, where it is honest."""
-    last, before = estimator, []
-    while isinstance(last, Pipeline):
-        before.append(last[:-1])
-        last = last.steps[-1][1]
-    proba = getattr(last, "held_out_proba_", None)
-    if proba is None or len(proba) != len(y):  # other steps may leave rows out
-        return None
-    for steps in before:
-        if len(steps.steps) and not _does_without_labels(steps, X):
-            return None
-        X = steps.transform(X) if len(steps.steps) else X
-    return proba
-
-
-def _does_without_labels(steps: Pipeline, X: Any) -> bool:
-    """Whether transformers, fitted again without y, do the same: tags do not tell."""
-    try:
-        again = clone(steps).fit(X).transform(X)
-    except Exception:  # what needs y says so in many ways
-        return False
-    found = steps.transform(X)
-    if sp.issparse(found) and sp.issparse(again):
-        return found.shape == again.shape and (found != again).nnz == 0
-    return not sp.issparse(again) and np.array_equal(np.asarray(found), np.asarray(again))
-
-
-def _with_settings(estimator: Any, fitted: Any) -> Any:
-    """Copy of an estimator with the settings that its fit has chosen, where it can tell them.
-
-    All folds together get as much of ``max_time`` as that fit.
-    """
-    if isinstance(estimator, Pipeline):
-        copied = clone(estimator)
-        name, last = copied.steps[-1]
-        copied.steps[-1] = name, _with_settings(last, fitted.steps[-1][1])
-        return copied
-    if not hasattr(fitted, "settled"):
-        return estimator
-    settled = fitted.settled()
-    if getattr(settled, "max_time", None) is not None:
-        settled.max_time /= AUTO_FOLDS
-    return settled
-
-
-def _fit_params(estimator: Any, sample_weight: Any) -> dict[str, Any]:
-    """Keyword that takes the weights to the last step's `fit`."""
-    if sample_weight is None:
-        return {}
-    path = ""
-    while isinstance(estimator, Pipeline):
-        name, estimator = estimator.steps[-1]
-        path += f"{name}__"
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise TypeError(
-            f"sample_weight was given, but {type(estimator).__name__}.fit does not take it; "
-            "leave it out or choose a classifier that does"
-        )
-    return {path + "sample_weight": sample_weight}
+        Returns
+        -------
+        deciding, rejecting : ndarray of shape (n_samples,)
+            Without `costs`, 1 for errors, else 0, and `reject_cost`. NaN for rejecting where
+            `costs` have no column for it.
+        """
+        check_is_fitted(self)
+        if self.costs is not None:
+            costs = self._costs_at(X, len(labels))
+            return costing.costs_of_labels(costs, self.classes_, y, labels)
+        rejecting = REJECT_COST if self.reject_cost is None else self.reject_cost
+        return errors_of(y, labels).astype(float), np.full(len(labels), rejecting)

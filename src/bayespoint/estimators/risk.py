@@ -15,6 +15,7 @@ from scipy.stats import binom
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from bayespoint._support.types import Array, ArrayLike
+from bayespoint.space.given import checked_weights
 
 # Ties that move the coverage further than this from the one asked for are worth a warning.
 _COVERAGE_SLACK = 0.05
@@ -176,7 +177,7 @@ def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: fl
         f"and {n_cases} held-out cases the bound on the risk where it was looked for first is "
         f"{bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, or give more "
         f"data.",
-        stacklevel=4,
+        stacklevel=5,  # where fit was called
     )
 
 
@@ -199,7 +200,7 @@ def threshold_for_coverage(confidence: Array, coverage: float) -> float:
             f"coverage={coverage} is out of reach: many cases have equal confidence, and the "
             f"nearest share that a threshold decides is {decided[nearest]:.3f}. Use a finer "
             'confidence, such as "gap".',
-            stacklevel=5,
+            stacklevel=4,  # where fit was called
         )
     return float(-np.inf if nearest == 0 else values[nearest - 1])
 
@@ -228,6 +229,18 @@ def errors_of(y_true: Any, y_pred: Any) -> Array:
     return np.asarray(y_true != y_pred, dtype=bool)
 
 
+def numbers_of_labels(name: str, labels: Any, classes: Array) -> Array:
+    """Places of labels among the classes, which are sorted; labels that are not are refused."""
+    labels, known = column_or_1d(labels), classes.tolist()
+    unknown = set(labels.tolist()).difference(known)
+    if unknown:
+        raise ValueError(
+            f"{name} has the label {min(unknown, key=repr)!r}, which is not among the classes "
+            f"{known} of the classifier; leave such rows out"
+        )
+    return np.searchsorted(classes, labels)
+
+
 def checked(name: str, values: Any, n_samples: int) -> Array:
     """One number per case, as float64, none of them NaN."""
     values = np.asarray(values, dtype=np.float64)
@@ -242,14 +255,9 @@ def checked(name: str, values: Any, n_samples: int) -> Array:
 
 def checked_weight(sample_weight: Any, n_samples: int) -> Array:
     """One weight per case, none of them negative; all 1 where none is given."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    weight = checked("sample_weight", sample_weight, n_samples)
-    if weight.min() < 0 or not 0 < weight.sum() < np.inf:
-        raise ValueError(
-            f"sample_weight has minimum {weight.min()} and sum {weight.sum()}; give weights that "
-            "are finite, not negative and not all zero"
-        )
+    weight = checked_weights(sample_weight, n_samples)
+    if n_samples and not weight.sum() > 0:
+        raise ValueError("sample_weight is zero for every row; give some rows weight > 0")
     return weight
 
 

@@ -253,14 +253,16 @@ def _check_memory(
         return
     n_points, needed = data.inputs.shape[0], _needed(data, settings, place)
     what = f"inference={settings.inference!r} ({settings.inference_reason})"
-    remedy = "inference='perceptron' with label_noise=0"
+    remedy = "use inference='perceptron' with label_noise=0"
     if settings.votes:
         what = f"decision={settings.decision!r} with {what}"
-        remedy = f"decision='bayes_point', or {remedy}"
+        remedy = "use decision='bayes_point', or inference='perceptron' with label_noise=0"
+    if settings.inference == "ep" and not parameters.precomputed:
+        remedy = f"set a smaller cell_size, or {remedy}"
     if needed > parameters.cache_size:
         raise ValueError(
             f"{what} needs {needed:.1f} MB for {n_points} distinct training points; got "
-            f"cache_size={parameters.cache_size}. Raise cache_size, or use {remedy}."
+            f"cache_size={parameters.cache_size}. Raise cache_size, or {remedy}."
         )
 
 
@@ -415,9 +417,11 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
     best = begin = max(both, key=trials.value)
     ahead = AHEAD if of_sample else AHEAD_OF_ALL
-    # Cells that are ahead as they are need no search to tell.
-    if by_drawn <= ahead * -trials.value(best) and -trials.value(best) < HOPELESS * by_drawn:
-        best = trials.best(best, search.names, search.biases)
+    # Cells that are ahead as they are need no search to tell; nor, on a sample, any landmarks.
+    enough = -by_drawn / ahead
+    if trials.value(best) <= enough and -trials.value(best) < HOPELESS * by_drawn:
+        enough = enough if of_sample else np.inf
+        best = trials.best(best, search.names, search.biases, enough)
     by_cells = -trials.value(best)
     figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
     reason = f"many points; of labels left out of {len(sample)} rows, {figures}"

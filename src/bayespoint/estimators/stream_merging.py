@@ -12,8 +12,8 @@ from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.stream_models import Known, known_of
 from bayespoint.estimators.stream_steps import absorb
 from bayespoint.estimators.streams import Batch, begun, faded_stream
-from bayespoint.inference.ep.cells.cell import Message
-from bayespoint.inference.ep.cells.growing import fit_of, nothing_lost, united
+from bayespoint.inference.ep.cells.cell import Message, united
+from bayespoint.inference.ep.cells.growing import fit_of, nothing_lost
 from bayespoint.inference.ep.cells.method import HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
 

@@ -64,7 +64,12 @@ def begin(
     """Fit the first rows; ``classes`` may name some that have not come yet."""
     there = np.unique(y[weight > 0])
     named = there if classes is None else wider_classes(there, classes)
-    if len(there) < 2 and len(named) > 1:
+    if len(named) < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes with positive weight in the first call of "
+            f"partial_fit; got {there.tolist()}. Name all classes that may come with classes=."
+        )
+    if len(there) < 2:
         known = begun_with_one_class(parameters, inputs, y, weight, named)
         return absorb(known, parameters, place)
     present = of_present(parameters, named, there)
@@ -166,8 +171,8 @@ def _with_batch(stream: Stream, batch: Batch, half_life: float | None) -> Stream
 def _predicted(fitted: Fitted, place: Any, X: Matrix, y: Array, weight: Array) -> Stream:
     """Predict rows that are not learnt yet."""
     stream = stream_of(fitted)
-    if not len(y):
-        return stream.told(0, np.nan)
+    if not len(y) or not stream.seen:  # or a model that has seen nothing, which says nothing
+        return stream.told(len(y), np.nan)
     predictor: Any = fitted.predictor
     some = rows_asked(predictor, X, stream.seen)
     z = predictor.scores(Asked(X[some], place))

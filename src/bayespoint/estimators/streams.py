@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import link_points
@@ -20,7 +19,6 @@ from bayespoint.estimators.parameters import (
     Parameters,
     by_evidence,
     by_held_out,
-    check_weights,
     class_noise,
     log_class_weights,
 )
@@ -28,6 +26,7 @@ from bayespoint.inference.ep.cells.cell import Message
 from bayespoint.inference.ep.cells.growing import (
     faded,
 )
+from bayespoint.space.given import checked_labels, checked_weights
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import row_hashes, same_precision
 from bayespoint.space.links import VOTES_USUAL, Link, fit_links, vote_outputs
@@ -252,12 +251,9 @@ def checked_batch(
 ) -> tuple[Matrix, Array, Array]:
     """Check X, y and weights as given to `partial_fit`; rows of weight 0 are left out."""
     X = Host(None).new_points(estimator, X, precomputed=False)
-    y = column_or_1d(y, warn=True)
+    y = checked_labels(y)
     check_consistent_length(X, y)
-    assert_all_finite(y, input_name="y")
-    if y.dtype.kind not in "biu":
-        check_classification_targets(y)
-    weight = check_weights(sample_weight, X.shape[0])
+    weight = checked_weights(sample_weight, X.shape[0])
     kept = weight > 0
     X = same_precision(X, dtype)
     return (X, y, weight) if np.all(kept) else (X[kept], y[kept], weight[kept])
@@ -306,9 +302,12 @@ def rows_asked(predictor: Any, X: Matrix, seed: int) -> Array:
 
 
 def log_proba_of(proba: Array, label: Array, weight: Array) -> float:
-    """Mean log-probability of labels; -1 is a class that nobody knew of."""
-    right = np.where(label < 0, 0.0, proba[np.arange(len(label)), label])
-    return float(np.average(np.log(np.maximum(right, LEAST_PROBABILITY)), weights=weight))
+    """Mean log-probability of labels, NaN of none; -1 is a class that had none, left out."""
+    known = np.flatnonzero(label >= 0)
+    if not len(known):
+        return np.nan
+    right = np.maximum(proba[known, label[known]], LEAST_PROBABILITY)
+    return float(np.average(np.log(right), weights=weight[known]))
 
 
 def may_settle_again(known: Stream, parameters: Parameters, most: int) -> bool:

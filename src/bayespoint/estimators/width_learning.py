@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bayespoint._support.threads import Threads
-from bayespoint._support.types import Array, Matrix
+from bayespoint._support.types import Array
 from bayespoint.estimators.cells import LEAST_SOFTNESS
 from bayespoint.inference.engines import cells_of_rows, engines_of
 from bayespoint.inference.ep.cells.tree import grow
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.widths import STEPS, TRIED_STEPS, WidthCell, WidthCells, best_widths
 from bayespoint.inference.problem import Problem, machines_of
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -62,20 +62,14 @@ class Columns:
     two_valued: bool
 
     @classmethod
-    def of(cls, X: Matrix) -> "Columns":
+    def of(cls, inputs: Inputs) -> "Columns":
         """Look at all rows."""
-        if sp.issparse(X):
-            deviation = np.sqrt(mean_variance_axis(X.astype(np.float64), axis=0)[1])
-            least, most = min_max_axis(X, axis=0)
-        else:
-            deviation = np.std(X, axis=0, dtype=np.float64)
-            least, most = X.min(axis=0), X.max(axis=0)
+        deviation, least, most, two_valued = inputs.spread()
         reach = np.subtract(most, least, dtype=np.float64)
         moving = reach > 0
         unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
         narrow = reach[moving] < COMPARABLE * np.max(reach, initial=0.0)
         comparable = bool(np.mean(narrow) <= MOST_NARROW if np.any(moving) else True)
-        two_valued = not sp.issparse(X) and bool(np.all((least == X) | (most == X)))
         return cls(unit, comparable, two_valued)
 
     def grouped(self, group: Array) -> "Columns":

@@ -149,7 +149,7 @@ class WidthSearch:
     def __init__(self, search: CellSearch, settings: "Settings", group: Array) -> None:
         self._search, self._data, self._group = search, search.data, group
         self._X: Any = self._data.inputs.matrix()
-        self.columns = Columns.of(self._X).grouped(group)
+        self.columns = Columns.of(self._data.inputs).grouped(group)
         self._learner = WidthLearner(search, self.columns, group)
         n_cells = max(COMPARED_CELLS // self._data.n_machines, LEAST_COMPARED)
         label = self._data.distinct.label

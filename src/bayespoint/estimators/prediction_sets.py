@@ -1,0 +1,261 @@
+"""Sets of classes that hold the true one as often as wanted: a wrapper for any classifier.
+
+Split-conformal prediction. A class c gets a score s(x, c), the larger the less it suits x. With n
+held-out scores of true classes, the set of x holds all classes whose score is at most the
+⌈(n + 1) level⌉-th smallest of them: if all rows are exchangeable, the true class of a new one is in
+its set with probability at least ``level``, and below level + 1 / (n + 1) without ties (Vovk et
+al., 2005).
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from bayespoint._support.types import Array
+from bayespoint.estimators.confidence import check_has_proba, label_proba
+from bayespoint.estimators.risk import check_number, numbers_of_labels
+from bayespoint.estimators.wrapping import WrappingClassifier
+from bayespoint.space.given import checked_labels
+
+# Of the hash splitmix64 (Steele et al., 2014): what is added, then shifts and factors.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+# Of ranks, which rounding may lift over a whole number: 9.000000000000002 of ten rows are nine.
+LEAST_SLACK = 1e-9
+
+
+class PredictionSetClassifier(WrappingClassifier):
+    """Any scikit-learn classifier, with sets of classes that hold the true one with some certainty.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba``, or a pipeline that ends in one.
+    confidence_level : float in (0, 1), default=0.9
+        Share of cases whose true class is to be in their set.
+    adaptive : bool, default=False
+        False: a set holds the classes of probability ``1 - thresholds_`` or more, the rule whose
+        sets are smallest on average (Sadinle et al., 2019). True: it holds the most probable ones
+        that together reach ``thresholds_`` (Romano et al., 2020), so that sets grow where cases are
+        hard and keep the coverage there, at the price of size.
+    per_class : bool, default=False
+        Whether each class is to be in the sets of its own cases with that share, instead of all
+        cases together (Mondrian): rare classes are then not left out to the benefit of others.
+    cv : "auto", int, splitter, iterable or "prefit", default="auto"
+        Folds whose held-out rows calibrate the sets. "auto": none where the classifier itself knows
+        what it says of each row without it (``held_out_proba_``), else five, with the settings that
+        the final fit has chosen. "prefit": `estimator` is fitted already, and `fit` gets rows that
+        it has not seen; only this, and a ``FrozenEstimator`` with any `cv`, has the guarantee of a
+        proof (see Notes).
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Its classes.
+    thresholds_ : ndarray of shape (n_classes,)
+        Largest score with which a class is in a set; inf: always.
+    coverage_ : float
+        Share of held-out rows whose class is in their set.
+    mean_size_ : float
+        Mean number of classes in the sets of held-out rows.
+    n_features_in_ : int
+        Number of features, if the classifier counts them.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the classifier knows them.
+
+    Notes
+    -----
+    With ``cv="prefit"`` or a ``FrozenEstimator``, and rows that are exchangeable with those to come
+    (as independent rows of one distribution are), the probability that a set holds the true class
+    is at least `confidence_level`, over the rows given to `fit` and the new one; with `per_class`,
+    given its class. It is not a promise for every single x.
+    With ``held_out_proba_`` and folds no row is set aside, and nothing is proved: scores of rows
+    held out from the fit stand for those of new rows, though settings were chosen with all of them,
+    and the final model has seen more. Thresholds then aim at `confidence_level` itself, between two
+    scores, instead of at least that. ``benchmarks/decisions.py`` measures it: coverage is on the
+    mark for most data, and one or two in a hundred above it for digits.
+
+    **Empty sets**: no class is probable enough. Where the classifier is right more often than
+    `confidence_level`, some sets must be empty, or more true classes would be covered than asked
+    for; they mark the cases to look at. Raise `confidence_level`, or take the label of `predict`.
+    **Full sets**: no class can be excluded, as the case is hard, or because there are fewer than
+    ``confidence_level / (1 - confidence_level)`` held-out rows (of a class, with `per_class`), with
+    which no smaller set is certain enough; `fit` warns of the latter.
+
+    Probabilities are those before any shift by the ``class_weight`` of our classifiers. Rows of
+    weight 0 do not calibrate; others count once.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world", 2005.
+    M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with bounded error
+    levels", JASA 114, 2019.
+    Y. Romano, M. Sesia and E. Candès, "Classification with valid and adaptive coverage", NeurIPS
+    33, 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayespoint import BayesPointClassifier, PredictionSetClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = BayesPointClassifier(gamma="scale", softness=0.1, inference="ep")
+    >>> sets = PredictionSetClassifier(clf, confidence_level=0.98).fit(X, y)
+    >>> sets.predict_set(X[[0, 70, 100]])
+    array([[ True, False, False],
+           [False,  True,  True],
+           [False, False,  True]])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        confidence_level: float = 0.9,
+        adaptive: bool = False,
+        per_class: bool = False,
+        cv: Any = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level = confidence_level
+        self.adaptive = adaptive
+        self.per_class = per_class
+        self.cv = cv
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> "PredictionSetClassifier":
+        """Fit the classifier and calibrate the sets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Passed to the classifier's `fit`.
+        **params : dict
+            Metadata, with routing enabled.
+
+        Returns
+        -------
+        PredictionSetClassifier
+            This object.
+        """
+        self.check_parameters(sample_weight)
+        y = checked_labels(y)
+        params, sample_weight = self._params_of(sample_weight, params)
+        self._fit_inside(X, y, params)
+        check_has_proba(self.estimator_)
+        held_out = self._held_out(X, y, sample_weight, params, [])
+        proba: Any = held_out.proba
+        scores = scores_of(proba, self.adaptive)
+        true = numbers_of_labels("y", held_out.true, self.classes_)
+        self._calibrate(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
+        sets = scores <= self.thresholds_
+        self.coverage_ = float(np.mean(np.take_along_axis(sets, true[:, None], axis=1)))
+        self.mean_size_ = float(np.mean(sets.sum(axis=1)))
+        return self
+
+    def check_parameters(self, sample_weight: Any) -> None:
+        """Check the parameters that do not depend on data."""
+        self.check_wrapped(sample_weight)
+        level = self.confidence_level
+        check_number("confidence_level", level, lambda p: 0 < p < 1, "in (0, 1), as 0.9")
+        for name in ("adaptive", "per_class"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name}={getattr(self, name)!r} is not valid; give True or False")
+
+    def _calibrate(self, scores: Array, true: Array) -> None:
+        n_classes, level = len(self.classes_), self.confidence_level
+        # Folds do not fit a frozen classifier again: the rows are new to it, as with "prefit".
+        proved = self._is_prefit() or isinstance(self.estimator, FrozenEstimator)
+        if not self.per_class:
+            self.thresholds_ = np.full(n_classes, conformal_quantile(scores, level, proved))
+            few = [] if self.thresholds_[0] < np.inf else ["all cases"]
+        else:
+            parts = [scores[true == c] for c in range(n_classes)]
+            self.thresholds_ = np.array([conformal_quantile(part, level, proved) for part in parts])
+            few = [f"class {self.classes_.tolist()[c]!r}"
+                   for c in np.flatnonzero(self.thresholds_ == np.inf)]  # fmt: skip
+        if few:
+            least = int(np.ceil(level / (1 - level) - LEAST_SLACK))
+            follows = "every set holds it" if self.per_class else "all sets are full"
+            warnings.warn(
+                f"confidence_level={level} takes {least} held-out rows or more, and there are "
+                f"fewer of {', '.join(few)}, so {follows}; give more data, or lower it.",
+                stacklevel=3,
+            )
+
+    def predict_set(self, X: Any) -> Array:
+        """Return the classes that cannot be excluded, for each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_samples, n_classes)
+            True where the class is in the set; a row may have none, or all.
+        """
+        check_is_fitted(self)
+        return scores_of(label_proba(self.estimator_, X), self.adaptive) <= self.thresholds_
+
+    def predict(self, X: Any) -> Array:
+        """Return the classifier's labels."""
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+
+def scores_of(proba: Array, adaptive: bool) -> Array:
+    """How little each class suits each row, (n, n_classes).
+
+    Adaptive: what more probable classes have together, and a share of the class's own. The share
+    is pseudorandom, so that sets can be as large as needed and no larger, and follows from the
+    probabilities, so that a row has one set.
+    """
+    if not adaptive:
+        return 1.0 - proba
+    order = np.argsort(-proba, axis=1, kind="stable")
+    ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
+    share = shares_of_rows(proba)[:, None]
+    scores = np.empty(proba.shape)
+    np.put_along_axis(scores, order, np.cumsum(ranked, axis=1) - ranked + share * ranked, axis=1)
+    return scores
+
+
+def shares_of_rows(proba: Array) -> Array:
+    """Hash of each row's probabilities, as a number in [0, 1); as if uniform and independent.
+
+    Of float32, the precision of ``held_out_proba_``, whatever the precision of the probabilities.
+    """
+    bits = (proba.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
+    found = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        found = (found ^ column) + GOLDEN
+        for shift, factor in MIXING:
+            found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return (found >> np.uint64(11)) * 2.0**-53
+
+
+def conformal_quantile(scores: Array, level: float, proved: bool = True) -> float:
+    """The ⌈(n + 1) level⌉-th smallest of n scores, for which coverage is proved; inf if n is small.
+
+    Otherwise the place (n + 1) level between two of them, by linear interpolation: coverage
+    is then near the level instead of above it, which matters with few rows.
+    """
+    place = (len(scores) + 1) * level
+    rank = int(np.ceil(place - LEAST_SLACK))
+    if rank > len(scores):
+        return np.inf
+    ordered = np.sort(scores)
+    if proved or rank == 1:
+        return float(ordered[rank - 1])
+    return float(np.interp(place, [rank - 1, rank], ordered[rank - 2 : rank]))
