@@ -6,7 +6,7 @@
   fifths of all, the same for every method; and a9a, as it is divided. Log-loss, error and time of
   each method, and ranks. LightGBM takes part where it is installed.
 - ranks: the tables and ranks again, of what several runs of tables left in their ``--json``.
-- digits: MNIST and USPS, defaults beside perceptrons alone.
+- digits: MNIST and USPS, defaults beside perceptrons alone and boosting.
 - growth: log-loss against the number of rows, 500 to 20,000, of covertype, a9a, diamonds and MNIST.
 - covertype: class 2 against the rest, all rows.
 - gpu: the same on a GPU, from arrays on the host.
@@ -263,7 +263,7 @@ def rank_beside(found, name, method, others):
 def digit_sets(options, kept):
     METHODS["perceptrons"] = lambda: ours(inference="perceptron")
     for name in options.sets or ("usps", "mnist"):
-        beside(name, digits(name), ("ours", "perceptrons"), kept)
+        beside(name, digits(name), options.methods or ("ours", "perceptrons", "boosting"), kept)
 
 
 def growth(options, kept):

@@ -56,6 +56,8 @@ html_theme_options = {
 html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "reproduction/*")}
 html_show_sourcelink = False
 html_static_path = ["_static"]
+# The playground as it ships, at playground.html.
+html_extra_path = ["../src/bayespoint/cli/playground/playground.html"]
 html_css_files = ["layout.css", "tables.css", "gallery.css"]
 
 # On demand: sphinx-build -b linkcheck docs docs/_build/links

@@ -4,6 +4,7 @@ from bayespoint import evidence, inference
 from bayespoint.displays import RiskCoverageDisplay
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.onion import OnionClassifier
+from bayespoint.estimators.prediction_sets import PredictionSetClassifier
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.risk import aurc, risk_coverage_curve
 from bayespoint.inference import onion
@@ -15,6 +16,7 @@ __all__ = [
     "EmptyVersionSpaceError",
     "OnionClassifier",
     "Posterior",
+    "PredictionSetClassifier",
     "RejectingClassifier",
     "RiskCoverageDisplay",
     "VersionSpace",

@@ -52,7 +52,7 @@ def test_importing_and_fitting_need_no_extras():
 
 def test_public_names_exist():
     assert set(bayespoint.__all__) <= set(dir(bayespoint))
-    assert len(bayespoint.__all__) <= 12
+    assert len(bayespoint.__all__) <= 13
     for name in ("BayesPointClassifier", "RejectingClassifier", "VersionSpace", "inference"):
         assert name in bayespoint.__all__
 

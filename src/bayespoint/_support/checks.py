@@ -128,8 +128,32 @@ def check_label_noise(label_noise: Any, n_points: int) -> Array:
     return np.broadcast_to(noise.astype(np.float64), n_points).copy()
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this is None, NaN, NaT or pandas' NA, which is neither equal to itself nor not."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
 def shown_places(mask: Any, names: Any = None, most: int = 5) -> str:
     """First few indices (or names) where a mask holds, for messages."""
     index = np.flatnonzero(mask)
     shown = index[:most] if names is None else np.asarray(names)[index[:most]]
     return f"{shown.tolist()}" + (f" and {len(index) - most} more" if len(index) > most else "")
+
+
+def is_dask(values: Any) -> bool:
+    """Whether values are a Dask collection, which is computed later and maybe elsewhere."""
+    return hasattr(values, "__dask_graph__")
+
+
+def refuse_dask(*data: Any) -> None:
+    """Refuse Dask collections where rows must be in memory."""
+    for values in data:
+        if is_dask(values):
+            raise TypeError(
+                f"BayesPointClassifier takes what is in memory; got the Dask collection "
+                f"{type(values).__name__}. Fit it on its cluster, with "
+                f"bayespoint.distributed.DaskBayesPointClassifier(estimator), or compute() it."
+            )

@@ -29,4 +29,13 @@ def _run() -> None:
     for stream in (sys.stdout, sys.stderr):  # text from data must not stop a terminal of ASCII
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    app()
+    app(with_values(sys.argv[1:]))
+
+
+def with_values(arguments: list[str]) -> list[str]:
+    """Give --dask its value where it comes without one."""
+    after = [*arguments[1:], "--"]
+    return [
+        "--dask=local" if one == "--dask" and next_one.startswith("-") else one
+        for one, next_one in zip(arguments, after, strict=False)
+    ]

@@ -11,6 +11,7 @@ from bayespoint.cli.options import (
     ChunkRows,
     Columns,
     Continue,
+    Dask,
     DataFile,
     FileFormat,
     Json,
@@ -73,6 +74,7 @@ def train(
     model: NewModel = None,
     continued: Continue = None,
     chunk_rows: ChunkRows = None,
+    dask: Dask = None,
     settings: Settings,
     columns: Columns,
     file_format: FileFormat,
@@ -93,8 +95,12 @@ def train(
     Example: bayespoint train flowers.csv --target species --model flowers.bpm --coverage 0.9
 
     Example: bayespoint train more.csv --continue flowers.bpm
+
+    Example: bayespoint train 'part-*.parquet' --target species --model flowers.bpm --dask
     """
     if continued is not None:
+        if dask is not None:
+            raise typer.BadParameter("does not go with --continue", param_hint="--dask")
         from bayespoint.cli.going_on import run_continue
 
         run_continue(
@@ -108,8 +114,9 @@ def train(
     from bayespoint.cli.train import run_train
 
     run_train(
-        file, target, model, settings, columns, file_format, printing, importances, chunk_rows
-    )
+        file, target, model, settings, columns, file_format, printing, importances, chunk_rows,
+        dask,
+    )  # fmt: skip
 
 
 @app.command()
@@ -254,6 +261,46 @@ def diagnose(
     from bayespoint.cli.diagnose import run_diagnose
 
     run_diagnose(model, printing, plots)
+
+
+@app.command()
+@grouped
+def playground(
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Data, or a model (.bpm); none: the page alone.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Model that decides; none: one is trained.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column of classes; by default the last.")
+    ] = None,
+    settings: Settings,
+    columns: Columns,
+    file_format: FileFormat,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: one that is free.")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, open nothing.")
+    ] = False,
+) -> None:
+    """Open a page to play with: version space, the billiard, and what a model says of your rows.
+
+    Example: bayespoint playground
+
+    Example: bayespoint playground flowers.csv --target species --coverage 0.9
+    """
+    from bayespoint.cli.playground import run_playground
+
+    run_playground(
+        file, settings, columns, file_format, model_path=model, target=target, port=port,
+        opens=not no_browser,
+    )  # fmt: skip
 
 
 @app.command()

@@ -12,7 +12,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import decide
+from bayespoint.cli.deciding import decide, has_costs
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
@@ -26,7 +26,8 @@ from bayespoint.io.tables import Table, TableError, counted, printable
 MEASURES = {
     "error": ("{:.2%}", "error"), "log_loss": ("{:.4f}", "log loss"), "brier": ("{:.4f}", "Brier"),
     "auc": ("{:.4f}", "AUC"), "coverage": ("{:.2%}", "decided"),
-    "decided_error": ("{:.2%}", "error, decided"), "seconds": ("{:.2f}", "seconds a fold"),
+    "decided_error": ("{:.2%}", "error, decided"), "cost": ("{:.4f}", "cost of a row"),
+    "seconds": ("{:.2f}", "seconds a fold"),
 }  # fmt: skip
 OURS, GUESS, SVM = "bayespoint", "most frequent class", "SVC"
 NAME_WIDTH, NUMBER_WIDTH = 20, 18
@@ -122,6 +123,8 @@ def measure_fold(results: dict[str, list[Scores]], classifier: Classifier, fold:
         "decided_error": _mean(wrong[~decided.rejected]),
         "seconds": time.perf_counter() - start,
     }  # fmt: skip
+    if has_costs(model):
+        scores["cost"] = -float(model.score(fold.X_test, fold.y_test))
     results[OURS].append(scores)
     guess = DummyClassifier(strategy="prior").fit(fold.X, fold.y)
     scores = _proba_scores(guess.classes_, fold.y_test, guess.predict_proba(fold.X_test))

@@ -22,6 +22,7 @@ class Decisions(NamedTuple):
     rejected: Array
     proba: Array
     confidence: Array  # by the rule of the rejection, else the gap of the best two outputs
+    expected_cost: Array  # NaN of classifiers without costs
 
 
 def decide(classifier: Classifier, X: Array) -> Decisions:
@@ -48,18 +49,27 @@ def decide(classifier: Classifier, X: Array) -> Decisions:
     array(['0', '0'], dtype='<U1')
     """
     base = _answering(base_of(classifier), X)
-    rejecting = isinstance(classifier, RejectingClassifier)
-    confidence = confidence_of(base, X, classifier.confidence_ if rejecting else "gap")
-    rejected = np.zeros(len(X), dtype=bool)
-    if may_reject(classifier):
-        rejected = ~(confidence > classifier.threshold_)
-    labels = np.array([str(label) for label in base.predict(X).tolist()], dtype=str)
-    return Decisions(labels, rejected, base.predict_proba(X), confidence)
+    rejected, expected_cost = np.zeros(len(X), dtype=bool), np.full(len(X), np.nan)
+    if isinstance(classifier, RejectingClassifier):
+        known = copy(classifier)
+        known.estimator_ = base
+        labels, rejected = known.decide(X)
+        confidence = known.confidence_scores(X)
+        expected_cost = known.expected_cost(X) if has_costs(known) else expected_cost
+    else:
+        labels, confidence = base.predict(X), confidence_of(base, X, "gap")
+    labels = np.array([str(label) for label in labels.tolist()], dtype=str)
+    return Decisions(labels, rejected, base.predict_proba(X), confidence, expected_cost)
 
 
 def may_reject(classifier: Classifier) -> bool:
     """Whether there are points about which a classifier would abstain."""
-    return isinstance(classifier, RejectingClassifier) and bool(classifier.threshold_ > -np.inf)
+    return isinstance(classifier, RejectingClassifier) and classifier.may_reject()
+
+
+def has_costs(classifier: Classifier) -> bool:
+    """Whether a classifier decides by costs."""
+    return isinstance(classifier, RejectingClassifier) and classifier.costs is not None
 
 
 def blocks_of(n_rows: int) -> Iterator[slice]:

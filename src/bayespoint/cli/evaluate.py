@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide, may_reject
+from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs, may_reject
 from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
 from bayespoint.cli.importances import columns_by_importance
 from bayespoint.cli.inputs import (
@@ -104,6 +104,7 @@ def _decided(
     return Evaluated(
         classes, true, np.array([number[label] for label in decided.labels.tolist()]),
         decided.rejected, decided.proba, decided.confidence, may_reject(model.classifier),
+        model.classifier.costs_ if has_costs(model.classifier) else None, decided.expected_cost,
     )  # fmt: skip
 
 
@@ -142,6 +143,13 @@ def _say(output: Output, file: str, measured: Mapping[str, Any]) -> None:
         )
     elif measured["rejects"]:
         output.say("Rejects all of them: nothing is decided.")
+    if measured["costs"] is not None:
+        output.say(
+            f"Cost of a row: {measured['costs']['mean']:.4f}; the most probable class each time "
+            f"{measured['costs']['most_probable']:.4f}, always "
+            f"'{printable(measured['costs']['constant_decision'])}' "
+            f"{measured['costs']['constant']:.4f}."
+        )
     output.say(f"The most frequent class alone: error {percent(measured['majority_error'], 2)}.")
     output.say(
         f"Probabilities: log loss {measured['log_loss']:.4f}, Brier score {measured['brier']:.4f}, "

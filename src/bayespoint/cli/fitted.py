@@ -58,11 +58,21 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
     if getattr(base, "log_evidence_", None) is not None:
         facts["log_evidence"] = float(base.log_evidence_)
     if isinstance(classifier, RejectingClassifier):
-        threshold = float(classifier.threshold_)
-        facts["threshold"] = threshold if np.isfinite(threshold) else str(threshold)
-        facts["coverage"] = classifier.coverage_
-        if classifier.max_risk is not None:
-            facts["risk_bound"] = classifier.risk_bound_
+        facts |= _rejection_facts(classifier)
+    return facts
+
+
+def _rejection_facts(classifier: RejectingClassifier) -> dict[str, Any]:
+    """What is told of thresholds and costs; None for a coverage that is not known."""
+    thresholds = [t if np.isfinite(t) else str(t) for t in np.ravel(classifier.threshold_).tolist()]
+    facts: dict[str, Any] = {
+        "threshold": thresholds if np.ndim(classifier.threshold_) else thresholds[0],
+        "coverage": None if np.isnan(classifier.coverage_) else classifier.coverage_,
+    }
+    if classifier.max_risk is not None:
+        facts["risk_bound"] = classifier.risk_bound_
+    if classifier.costs_ is not None:
+        facts["costs"] = classifier.costs_.tolist()
     return facts
 
 

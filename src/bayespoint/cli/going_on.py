@@ -100,9 +100,9 @@ def check_goes_on(classifier: Classifier, name: str) -> None:
     """
     if isinstance(classifier, RejectingClassifier):
         raise UsageError(
-            f"{name} rejects by a threshold that was found for its training rows, and would not "
-            f"hold after more of them. Train anew with all rows, or train without --coverage and "
-            f"--max-risk to continue."
+            f"{name} decides by a threshold or costs that suit its training rows, and need not "
+            f"suit more of them. Train anew with all rows, or train without --coverage and "
+            f"--max-risk, limits or costs to continue."
         )
     if getattr(classifier, "stream_", None) is not None and hasattr(classifier, "partial_fit"):
         return
@@ -211,7 +211,11 @@ def _say_learned(
     matter: list[Ranked], left_out: str,
 ) -> None:  # fmt: skip
     facts, continued = facts_of(model.classifier), about["continued"]
-    output.say(f"Log-loss of the new rows before they were learned: {learned.log_loss:.4f}.")
+    if learned.log_loss is not None:
+        without = ", without those of new classes" if continued["new_classes"] else ""
+        output.say(
+            f"Log-loss of the new rows before they were learned{without}: {learned.log_loss:.4f}."
+        )
     output.say(
         f"Learned in {learned.seconds:.1f} s on the {PLACES[facts['device']]}: "
         f"{counted(learned.n_rows, 'row')} added, {about['n_rows']:,} in all; "

@@ -48,8 +48,9 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     yield f"Takes raw columns of a table: {'yes' if facts['encoder'] else 'no'}"
     yield (
         f"Method: {_shown(facts['inference'])} ({_shown(facts['inference_reason'])}), decision "
-        f"{_shown(facts['decision'])}, {_shown(facts['n_draws'])} draws, "
-        f"{facts['support_points']} support points"
+        f"{_shown(facts['decision'])}, "
+        + (f"{_shown(facts['n_draws'])} draws, " if facts["n_draws"] else "")
+        + f"{facts['support_points']} support points"
     )
     values = ("kernel", "gamma", "bias", "softness", "label_noise", "log_evidence")
     yield ", ".join(f"{name} {_listed(facts[name])}" for name in values if facts[name] is not None)
@@ -58,6 +59,8 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     if rejection.get("max_risk") is None:  # no risk was promised
         rejection = {name: v for name, v in rejection.items() if not name.startswith("risk_bound")}
     yield "Rejects: " + (_pairs(rejection) if rejection else "nothing")
+    if "sets" in facts:
+        yield "Sets: " + _pairs(facts["sets"])
     for name, value in list(facts["about"].items())[:SHOWN_ITEMS]:
         yield f"{_shown(name)}: {_shown(value)}"
 

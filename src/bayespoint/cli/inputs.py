@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayespoint import PredictionSetClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import base_of
 from bayespoint.cli.options import Columns, FileFormat
@@ -61,7 +62,8 @@ def load_table(
     """
     with reading(path):
         table = read_table(
-            path, format=file_format.format, text=text, header=not file_format.no_header
+            path, format=file_format.format, text=text, header=not file_format.no_header,
+            max_bytes=file_format.max_bytes,
         )  # fmt: skip
     return without(table, drop)
 
@@ -258,6 +260,11 @@ def load_model(path: PathName, n_jobs: int | None = None, option: str = "--model
         text = str(error)
         name = shown_name(path)
         raise ModelFileError(text if name in text else f"{name}: {text}") from None
+    if isinstance(model.classifier, PredictionSetClassifier):
+        raise UsageError(
+            f"{option} {shown_path(path)} holds a PredictionSetClassifier, whose sets this command "
+            f"does not write: load it in Python, or save its estimator_."
+        )
     if n_jobs is not None:
         base_of(model.classifier).n_jobs = n_jobs
     return model

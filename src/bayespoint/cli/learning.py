@@ -51,7 +51,12 @@ def chunks_of(
     """
     with (
         reading(file),
-        open_chunks(file, format=file_format.format, header=not file_format.no_header) as chunks,
+        open_chunks(
+            file,
+            format=file_format.format,
+            header=not file_format.no_header,
+            max_bytes=file_format.max_bytes,
+        ) as chunks,
     ):
         table = chunks.read(n_rows, text)
         if table is None:
@@ -129,9 +134,10 @@ class Learned(NamedTuple):
         return [-value for value in self.calls[:, 1].tolist() if value == value]
 
     @property
-    def log_loss(self) -> float:
-        """Log-loss of all rows before they were learned."""
-        return -float(np.average(self.calls[:, 1], weights=self.calls[:, 0]))
+    def log_loss(self) -> float | None:
+        """Log-loss of rows before they were learned, of classes known then; None without any."""
+        known = self.calls[~np.isnan(self.calls[:, 1])]
+        return -float(np.average(known[:, 1], weights=known[:, 0])) if len(known) else None
 
 
 def learn(

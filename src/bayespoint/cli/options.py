@@ -62,6 +62,15 @@ ChunkRows = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", metavar="[ADDRESS]",
+        help="Train on a Dask cluster: that of a scheduler, or one on this machine. FILE may be a "
+        "pattern, 'part-*.parquet'.",
+        show_default=False,
+    ),
+]  # fmt: skip
 _JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
 Jobs = Annotated[int, _JOBS]
 StoredJobs = Annotated[int | None, _JOBS]
@@ -88,11 +97,25 @@ class Settings:
         float | None,
         typer.Option(min=0.0001, max=0.99, help="Decide while errors stay below this share."),
     ] = None
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of costs: true classes in rows, decisions in columns, reject among them."
+        ),
+    ] = None
+    min_precision: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=SHARE of those labelled so that is to be so; repeatable."),
+    ] = None
+    min_recall: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=SHARE of the class that no other label is to get; repeatable."),
+    ] = None
     delta: Annotated[
         float | None,
         typer.Option(
             min=1e-9, max=0.99,
-            help=f"Probability that --max-risk may fail with; {DELTA} unless given.",
+            help=f"Probability of failing that --max-risk and limits aim at; {DELTA} unless given.",
         ),
     ] = None  # fmt: skip
     max_time: Annotated[
@@ -122,28 +145,34 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse --delta and --half-life where they are about nothing."""
-        if self.delta is not None and self.max_risk is None:
-            raise typer.BadParameter("needs --max-risk, which it is about", param_hint="--delta")
+        promises = self.max_risk, self.min_precision, self.min_recall
+        if self.delta is not None and not any(promises):
+            raise typer.BadParameter(
+                "needs --max-risk, --min-precision or --min-recall, which it is about",
+                param_hint="--delta",
+            )
         if self.half_life is not None and (self.rejects or self.inference not in ("auto", "ep")):
             raise typer.BadParameter(
-                "is for models that go on learning: leave out --coverage and --max-risk, and use "
-                "--inference ep or auto",
+                "is for models that go on learning: leave out what rejects, such as --coverage "
+                "and --max-risk, and use --inference ep or auto",
                 param_hint="--half-life",
             )
 
     @property
     def rejects(self) -> bool:
-        """Whether a threshold of rejection is wanted."""
-        return self.coverage is not None or self.max_risk is not None
+        """Whether something else than the most probable class may be decided."""
+        ways = self.coverage, self.max_risk, self.costs, self.min_precision, self.min_recall
+        return any(way is not None for way in ways)
 
     @property
     def delta_or_usual(self) -> float:
-        """Probability that the risk may exceed --max-risk with."""
+        """Probability that --max-risk, or limits, may fail with."""
         return DELTA if self.delta is None else self.delta
 
     def stored(self) -> dict[str, Any]:
         """Options by name, of plain types, as model files hold them."""
         plain = asdict(self) | {"inference": str(self.inference), "delta": self.delta_or_usual}
+        plain["costs"] = None if self.costs is None else self.costs.name
         for name in ("n_draws", "label_noise"):  # the last ones of all model files
             plain[name] = plain.pop(name)
         return plain
@@ -174,6 +203,10 @@ class FileFormat:
     no_header: Annotated[
         bool, typer.Option("--no-header", help="CSV without names: columns are x0, x1, ….")
     ] = False
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most bytes of the file, unpacked.", show_default="2 GiB"),
+    ] = None
 
     def __post_init__(self) -> None:
         """Refuse kinds that are not known."""
@@ -189,7 +222,7 @@ class Printing:
     json: Json = False
 
 
-def given_options(group: Settings | Columns, but: Iterable[str] = ()) -> list[str]:
+def given_options(group: Settings | Columns | FileFormat, but: Iterable[str] = ()) -> list[str]:
     """Options of a group that have other values than by default, as they are written."""
     usual = type(group)()
     return [

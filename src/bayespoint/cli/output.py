@@ -94,9 +94,9 @@ def shown_name(path: PathName) -> str:
 # Parameters in messages of the library, and the options that set them.
 _OPTIONS = {"random_state": "--seed"}
 _PARAMETER = re.compile(
-    r"\b(?:(max_risk|label_noise|max_time|cache_size|half_life|n_draws|n_jobs|random_state|delta)"
+    r"\b(?:(max_risk|min_precision|min_recall|label_noise|max_time|cache_size|half_life|n_draws|n_jobs|random_state|delta)"
     r"\b=?"
-    r"|(coverage|device|inference)(?:=|(?= must be )))"
+    r"|(coverage|device|inference)(?:=|(?= must be ))|(costs)(?= (?:has|names|says|is|are)\b))"
 )
 
 
@@ -111,7 +111,7 @@ def in_options(message: object) -> str:
     """
 
     def option(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
+        name = found[1] or found[2] or found[3]
         shown = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
         return f"{shown} " if found[0].endswith("=") else shown
 

@@ -11,7 +11,7 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide
+from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs
 from bayespoint.cli.fitted import class_names
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.options import FileFormat
@@ -121,6 +121,8 @@ def _csv(
 ) -> int:
     """Write CSV; return how many rows were rejected."""
     ours = ["label", "rejected", *(f"probability_{c}" for c in class_names(model.classifier))]
+    costs = has_costs(model.classifier)
+    ours += ["expected_cost"] if costs else []
     names = [*_kept_names(kept, ours), *ours]
     n_rejected = 0
     for rows, decided in _decided_blocks(model, table):
@@ -128,6 +130,7 @@ def _csv(
         labels[decided.rejected] = None
         columns = [*(column[rows] for column in kept.values()), labels]
         columns += [decided.rejected.astype(int), *decided.proba.T]
+        columns += [decided.expected_cost] if costs else []
         write_csv(stream, names, columns, spreadsheet_safe=spreadsheet_safe, header=rows.start == 0)
         n_rejected += int(decided.rejected.sum())
     return n_rejected
@@ -156,6 +159,8 @@ def _json_lines(stream: TextStream, model: Model, table: Table, kept: Mapping[st
                 "rejected": rejected,
                 "probabilities": dict(zip(classes, decided.proba[i].tolist(), strict=True)),
             }
+            if has_costs(model.classifier):
+                row["expected_cost"] = float(decided.expected_cost[i])
             if kept:
                 row["kept"] = {name: part[i] for name, part in zip(kept, parts, strict=True)}
             stream.write(json.dumps(row, allow_nan=False) + "\n")

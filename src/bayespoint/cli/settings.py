@@ -6,9 +6,10 @@ from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.options import CACHE_SIZE, Settings
 from bayespoint.cli.output import UsageError, in_options
+from bayespoint.cli.wanted import limits_of, read_costs
 from bayespoint.estimators.calibration import FOLDS as LEAST_DRAWS
+from bayespoint.estimators.held_out import AUTO_FOLDS
 from bayespoint.estimators.parameters import check_parameters
-from bayespoint.estimators.rejection import AUTO_FOLDS
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.tables import TableError, counted, printable
 
@@ -29,8 +30,7 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     -------
     BayesPointClassifier or RejectingClassifier
     """
-    if settings.coverage is not None and settings.max_risk is not None:
-        raise UsageError("give --coverage or --max-risk, not both: each alone sets the threshold.")
+    _check_one_way(settings)
     classifier = BayesPointClassifier(
         inference=str(settings.inference), n_draws=settings.n_draws, max_time=settings.max_time,
         label_noise=_label_noise(settings.label_noise), device=settings.device,
@@ -45,11 +45,24 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
         return classifier
     rejecting = RejectingClassifier(
         classifier, coverage=settings.coverage, max_risk=settings.max_risk,
+        costs=None if settings.costs is None else read_costs(settings.costs),
+        min_precision=limits_of("--min-precision", settings.min_precision),
+        min_recall=limits_of("--min-recall", settings.min_recall),
         delta=settings.delta_or_usual, cv="auto",
     )  # fmt: skip
     if settings.max_time is not None:
         classifier.max_time = settings.max_time / (2 if may_use_folds(rejecting) else 1)
     return rejecting
+
+
+def _check_one_way(settings: Settings) -> None:
+    ways = {
+        "--coverage": settings.coverage, "--max-risk": settings.max_risk, "--costs": settings.costs,
+        "--min-precision or --min-recall": settings.min_precision or settings.min_recall,
+    }  # fmt: skip
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"give {given[0]} or {given[1]}, not both: each alone sets the threshold.")
 
 
 def set_groups(classifier: Classifier, encoder: TableEncoder) -> None:
@@ -83,7 +96,7 @@ def may_use_folds(classifier: Classifier) -> bool:
     -------
     bool
     """
-    if not isinstance(classifier, RejectingClassifier):
+    if not isinstance(classifier, RejectingClassifier) or classifier.costs is not None:
         return False
     base = classifier.estimator
     if base.inference == "ep":
@@ -104,9 +117,9 @@ def check_folds(counts: Mapping[str, int], classifier: Classifier) -> None:
     few = [name for name, count in counts.items() if count < AUTO_FOLDS]
     if few and may_use_folds(classifier):
         raise TableError(
-            f"class '{printable(few[0])}' has {counted(counts[few[0]], 'row')}; --coverage and "
-            f"--max-risk need {AUTO_FOLDS} of each class here, to hold some out. Use --inference "
-            f"ep, train without, or add rows."
+            f"class '{printable(few[0])}' has {counted(counts[few[0]], 'row')}; --coverage, "
+            f"--max-risk and limits need {AUTO_FOLDS} of each class here, to hold some out. Use "
+            f"--inference ep, train without, or add rows."
         )
 
 
@@ -114,8 +127,8 @@ def check_chunked(settings: Settings) -> None:
     """Raise a UsageError for settings with which no classifier goes on from chunk to chunk."""
     if settings.rejects:
         raise UsageError(
-            "--chunk-rows does not go with --coverage and --max-risk: their threshold is found "
-            "with all rows at once."
+            "--chunk-rows does not go with --coverage and --max-risk, limits or --costs: what they "
+            "need is found with all rows at once."
         )
     if settings.inference not in ("auto", "ep"):
         raise UsageError(

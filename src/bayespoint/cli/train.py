@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint import BayesPointClassifier, RejectingClassifier, __version__
 from bayespoint._support.types import Array
-from bayespoint.cli.fitted import Classifier, base_of, facts_of, most_violated
+from bayespoint.cli.fitted import Classifier, base_of, class_names, facts_of, most_violated
 from bayespoint.cli.importances import (
     columns_by_importance,
     compute_importances,
@@ -27,6 +27,12 @@ from bayespoint.cli.inputs import (
     without,
 )
 from bayespoint.cli.learning import check_file, chunks_of, learn, survey
+from bayespoint.cli.on_cluster import (
+    Reading,
+    check_on_cluster,
+    files_of,
+    train_on_cluster,
+)
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import (
     INTERRUPTED,
@@ -60,14 +66,19 @@ REMEDIES = "raise --chunk-rows, or use --categorical or --drop"
 def run_train(
     file: str, target: str, model_path: Path, settings: Settings, columns: Columns,
     file_format: FileFormat, printing: Printing, importances: bool | None = None,
-    chunk_rows: int | None = None,
+    chunk_rows: int | None = None, dask: str | None = None,
 ) -> None:  # fmt: skip
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
         output = Output(quiet=printing.quiet, json=printing.json)
         check_writable(model_path, "--model", data=file)
         classifier = make_classifier(settings, verbose=1)
-        if chunk_rows is None:
+        if dask is not None:
+            check_on_cluster(settings, chunk_rows)
+            classifier, done = _train_on_cluster(
+                output, classifier, file, target, columns, file_format, dask
+            )
+        elif chunk_rows is None:
             done = _train(output, classifier, file, target, columns, file_format)
         else:
             check_file(file)
@@ -110,16 +121,49 @@ def _train(
 ) -> Done:  # fmt: skip
     """Train on all rows at once."""
     features, labels = read_examples(file, target, columns, file_format)
+    encoded = encode_examples(classifier, features, labels, target, columns)
+    _say_read(output, file, target, features, encoded.encoder, encoded.counts)
+    output.note(*encoded.notes)
+    start = time.perf_counter()
+    interrupted = fit(classifier, encoded.X, labels, output)
+    return Done(encoded.encoder, encoded.counts, time.perf_counter() - start, interrupted)
+
+
+class Encoded(NamedTuple):
+    """Examples as a classifier takes them."""
+
+    X: Array
+    encoder: TableEncoder
+    counts: dict[str, int]  # rows of each class
+    notes: list[str]
+
+
+def encode_examples(
+    classifier: Classifier, features: Table, labels: Array, target: str, columns: Columns
+) -> Encoded:
+    """Check the classes of examples, and encode their features for a classifier.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        Not fitted; it is told which features belong together.
+    features : Table
+    labels : ndarray of str
+    target : str
+        Their column.
+    columns : Columns
+
+    Returns
+    -------
+    Encoded
+    """
     counts = check_classes(labels, target)
     check_folds(counts, classifier)
     encoder = _fitted_encoder(classifier, features, columns)
     X, notes = encoder.encode(features)
-    _say_read(output, file, target, features, encoder, counts)
     notes = [note for note in notes if not note.startswith("ignored")]
-    output.note(*encoder.notes_, *notes, *notes_on_examples(features, counts))
-    start = time.perf_counter()
-    interrupted = fit(classifier, X, labels, output)
-    return Done(encoder, counts, time.perf_counter() - start, interrupted)
+    notes = [*encoder.notes_, *notes, *notes_on_examples(features, counts)]
+    return Encoded(X, encoder, counts, notes)
 
 
 def _train_in_chunks(
@@ -147,6 +191,23 @@ def _train_in_chunks(
     learned = learn(tables, target, model, surveyed, output, base_of(classifier).max_time)
     counts = dict(sorted(learned.counts.items()))
     return Done(encoder, counts, learned.seconds, learned.interrupted, learned.log_losses)
+
+
+def _train_on_cluster(
+    output: Output, classifier: Classifier, pattern: str, target: str, columns: Columns,
+    file_format: FileFormat, address: str,
+) -> tuple[Classifier, Done]:  # fmt: skip
+    """Train on files that workers of a cluster read; the first tells what columns hold."""
+    files = files_of(pattern)
+    features, _ = read_examples(files[0], target, columns, file_format)
+    encoder = _fitted_encoder(classifier, features, columns)
+    told = Reading(target, columns.drop or [], file_format, encoder)
+    found = train_on_cluster(output, base_of(classifier), files, told, address)
+    _say_read(output, pattern, target, features, encoder, found.counts, found.n_files, "files")
+    notes = found.remarks.texts("the first file")
+    notes = [note for note in notes if not note.startswith("ignored")]
+    output.note(*encoder.notes_, *notes, *notes_on_examples(features, found.counts))
+    return found.classifier, Done(encoder, found.counts, found.seconds, False)
 
 
 def _fitted_encoder(classifier: Classifier, features: Table, columns: Columns) -> TableEncoder:
@@ -236,12 +297,12 @@ def _what_is_missing(classifier: BayesPointClassifier) -> str:
 
 def _say_read(
     output: Output, file: str, target: str, features: Table, encoder: TableEncoder,
-    counts: Mapping[str, int], n_chunks: int = 1,
+    counts: Mapping[str, int], n_chunks: int = 1, chunks: str = "chunks",
 ) -> None:  # fmt: skip
     n_text = sum(column.dtype == object for column in features.columns)
     output.say(
         f"Read {shown_name(file)}: {counted(sum(counts.values()), 'row')}"
-        f"{f' in {n_chunks:,} chunks' if n_chunks > 1 else ''}; "
+        f"{f' in {n_chunks:,} {chunks}' if n_chunks > 1 else ''}; "
         f"{counted(len(features.names) - n_text, 'column')} of numbers, {n_text:,} of text; "
         f"{counted(len(encoder.feature_names_), 'feature')}."
     )
@@ -271,15 +332,11 @@ def _say_trained(
         f"softness {facts['softness']:.4g}"
         + (f", log evidence {facts['log_evidence']:.1f}." if "log_evidence" in facts else ".")
     )
-    useless = "threshold" in facts and not facts["coverage"]
+    useless = facts.get("coverage") == 0
     if useless:
         _note_that_all_is_rejected(output, classifier, about["n_rows"])
     elif "threshold" in facts:
-        output.say(
-            f"Decides {facts['coverage']:.1%} of held-out rows (threshold "
-            f"{_short(facts['threshold'])})"
-            + (f", risk at most {facts['risk_bound']:.4f}." if classifier.max_risk else ".")
-        )
+        _say_rejection(output, classifier, facts)
     elif not in_chunks:
         output.say("Rejects nothing; --coverage or --max-risk let it abstain.")
     if in_chunks:
@@ -315,6 +372,16 @@ def say_dropped(output: Output, classifier: Classifier) -> None:
 def _note_that_all_is_rejected(
     output: Output, classifier: RejectingClassifier, n_rows: int
 ) -> None:
+    if classifier.costs is not None:
+        output.note("it rejects every row: by its costs deciding is never cheaper.")
+        return
+    if classifier.min_precision is not None or classifier.min_recall is not None:
+        output.note(
+            "it rejects every row: the limits could not be shown with probability "
+            f"{1 - classifier.delta:g} and {n_rows:,} held-out rows. Lower --min-precision or "
+            "--min-recall, raise --delta, or add rows."
+        )
+        return
     if classifier.max_risk is None:
         output.note("it rejects every row: no held-out row is surer than the others.")
         return
@@ -324,6 +391,27 @@ def _note_that_all_is_rejected(
         f"{n_rows:,} held-out rows is {classifier.risk_bound_:.4f}. Raise --max-risk or --delta, "
         f"or add rows."
     )
+
+
+def _say_rejection(
+    output: Output, classifier: RejectingClassifier, facts: Mapping[str, Any]
+) -> None:
+    """Say how much is decided, and by which threshold or costs."""
+    if classifier.costs is not None and not classifier.may_reject():
+        output.say("Decides every row, at the least expected cost.")
+        return
+    share = "" if facts["coverage"] is None else f"{facts['coverage']:.1%} of held-out rows"
+    if classifier.costs is not None:
+        output.say(f"Decides {share or 'rows'} where that is cheaper than rejecting.")
+        return
+    threshold = facts["threshold"]
+    if isinstance(threshold, list):
+        named = zip(class_names(classifier), threshold, strict=True)
+        shown = "; ".join(f"'{printable(name)}' above {_short(t)}" for name, t in named)
+        output.say(f"Decides {share} (probability of {shown}).")
+        return
+    bound = f", risk at most {facts['risk_bound']:.4f}." if classifier.max_risk else "."
+    output.say(f"Decides {share} (threshold {_short(threshold)}){bound}")
 
 
 def _short(value: float | str) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayespoint._support.types import Array
-from bayespoint.cli.report.measures import Evaluated, binary_scores
+from bayespoint.cli.report.measures import Evaluated, binary_scores, costs_of
+from bayespoint.estimators.costs import cost_rejection_curve
 from bayespoint.estimators.importances import Ranked
 from bayespoint.estimators.risk import risk_coverage_curve
 from bayespoint.io.tables import printable
@@ -105,6 +106,16 @@ class Chart:
         )  # fmt: skip
 
 
+class NumbersChart(Chart):
+    """A picture whose values are no shares."""
+
+    @property
+    def y_ticks(self) -> list[tuple[float, str]]:
+        """Places and texts along the left."""
+        low, high = self.y_range
+        return [(self.y(value), f"{value:.4g}") for value, _ in ticks(low, high, N_TICKS)]
+
+
 class RowsChart(Chart):
     """A picture with a row for each name: values go from left to right."""
 
@@ -154,6 +165,26 @@ def risk_chart(rows: Evaluated, measured: Mapping[str, Any]) -> Chart:
     if measured["rejects"] and measured["n_decided"]:
         chart.dot(measured["coverage"], measured["decided_error"])
         chart.line([measured["coverage"]] * 2, [0, chart.y_range[1]], "guide")
+    return chart
+
+
+def cost_chart(rows: Evaluated, measured: Mapping[str, Any]) -> Chart | None:
+    """Cost against rejection, with what the model rejects; None where rejecting has no cost."""
+    if rows.costs is None or rows.costs.shape[1] == len(rows.classes):
+        return None
+    deciding, rejecting = costs_of(rows)
+    confidence = rows.confidence[rows.known]
+    rejected, mean_cost, _ = cost_rejection_curve(deciding, rejecting, confidence)
+    low, high = min(0.0, float(mean_cost.min())), float(mean_cost.max())
+    room = 0.1 * max(high - low, LEAST_LOSS)
+    chart = NumbersChart(
+        "Cost against rejection", "Share of rows rejected, least sure first", "Mean cost of a row",
+        y_range=(low - room * (low < 0), high + room),
+    )  # fmt: skip
+    chart.line(rejected, mean_cost)
+    share = float(rows.rejected[rows.known].mean())
+    chart.dot(share, measured["costs"]["mean"])
+    chart.line([share] * 2, chart.y_range, "guide")
     return chart
 
 

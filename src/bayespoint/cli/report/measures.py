@@ -13,6 +13,7 @@ from sklearn.metrics import (
 )
 
 from bayespoint._support.types import Array
+from bayespoint.estimators.costs import REJECT, costs_of_labels
 from bayespoint.estimators.risk import aurc, risk_coverage_curve
 
 # Of all intervals; Clopper and Pearson's, which cover at least as often as they say.
@@ -34,6 +35,8 @@ class Evaluated(NamedTuple):
     proba: Array
     confidence: Array
     rejects: bool  # whether the model may abstain
+    costs: Any = None  # by true class and decision, where the model has them
+    expected_cost: Any = None  # of the decisions, by the model's probabilities
 
     @property
     def wrong(self) -> Array:
@@ -87,7 +90,7 @@ def measure(rows: Evaluated, positive: int = 1) -> dict[str, Any]:
         "interval": f"{INTERVAL}, {LEVEL:.0%}",
         "rejects": rows.rejects, "n_decided": n_decided, "coverage": n_decided / n,
         **_risk(wrong[decided], "n_wrong_decided", "decided_error"),
-        **_probabilistic(rows), **_coverage(rows), **_binary(rows, positive),
+        **_probabilistic(rows), **_coverage(rows), **_binary(rows, positive), "costs": _costs(rows),
         "classes": _by_class(rows), "confusion": _confusion(rows),
     }  # fmt: skip
 
@@ -171,6 +174,31 @@ def _coverage(rows: Evaluated) -> dict[str, Any]:
             {"coverage": float(coverage[i]), "risk": float(risk[i])} for i in dict.fromkeys(at)
         ],
     }
+
+
+def costs_of(rows: Evaluated) -> tuple[Array, Array]:
+    """What deciding and rejecting cost, on rows whose label is known; NaN without such a column."""
+    known, numbers = rows.known, np.arange(len(rows.classes))
+    return costs_of_labels(rows.costs, numbers, rows.true[known], rows.predicted[known])
+
+
+def _costs(rows: Evaluated) -> dict[str, Any] | None:
+    """Mean costs of rows whose label is known: of decisions, and of simpler ones beside them."""
+    if rows.costs is None:
+        return None
+    deciding, rejecting = costs_of(rows)
+    cost = np.where(rows.rejected[rows.known], rejecting, deciding)
+    true, likely = rows.true[rows.known], rows.proba[rows.known].argmax(axis=1)
+    constant = rows.costs[true].mean(axis=0)
+    best, names = int(constant.argmin()), [*rows.classes, REJECT]
+    return {
+        "mean": float(cost.mean()),
+        "standard_error": float(cost.std(ddof=1) / np.sqrt(len(cost))) if len(cost) > 1 else None,
+        "expected": float(rows.expected_cost[rows.known].mean()),
+        "most_probable": float(rows.costs[true, likely].mean()),
+        "constant": float(constant[best]), "constant_decision": names[best],
+        "matrix": rows.costs.tolist(), "decisions": names[: rows.costs.shape[1]],
+    }  # fmt: skip
 
 
 def binary_scores(rows: Evaluated, positive: int) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ def write_report(
         "measured": measured, "file": file, "version": __version__, "notes": notes,
         "shows_rows": shows_rows, "matrix": _matrix(measured), "confusions": _confusions(measured),
         "n_bins": N_BINS, "blind_loss": math.log(len(measured["classes"])),
-        "risk": charts.risk_chart(rows, measured),
+        "risk": charts.risk_chart(rows, measured), "cost": charts.cost_chart(rows, measured),
         "calibration": charts.calibration_charts(measured),
         "binary": charts.binary_charts(rows, measured),
         "matter": matter[:SHOWN_FIGURES], "n_matter": len(matter),

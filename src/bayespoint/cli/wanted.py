@@ -1,0 +1,95 @@
+"""What decisions must keep to, from options: files of costs, limits per class."""
+
+import csv
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from bayespoint.cli.output import UsageError, shown_path
+from bayespoint.io.tables import printable
+
+# Costs of so many classes are more than anyone writes; a longer file is another one.
+MOST_ROWS = 1_000
+
+
+def read_costs(path: Path) -> dict[str, dict[str, float]]:
+    """Costs by true class and decision, of a CSV file.
+
+    The first column has the true classes, the others are decisions: classes, or ``reject``.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    dict
+    """
+    where = f"--costs {shown_path(path)}"
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            lines = list(islice(csv.reader(stream), MOST_ROWS + 1))
+    except (OSError, UnicodeError, csv.Error) as error:
+        raise UsageError(f"{where} could not be read: {printable(error)}.") from None
+    if len(lines) > MOST_ROWS:
+        raise UsageError(
+            f"{where} has more than {MOST_ROWS:,} lines; give a line of decisions, then one for "
+            "each true class."
+        )
+    lines = [[cell.strip() for cell in line] for line in lines if any(line)]
+    if len(lines) < 2 or len(lines[0]) < 2:
+        raise UsageError(
+            f"{where} must have a line of decisions, then one for each true class, its name first."
+        )
+    decisions, found = lines[0][1:], {}
+    for true, *values in lines[1:]:
+        if true in found or len(set(decisions)) < len(decisions):
+            raise UsageError(f"{where} names a class twice.")
+        if len(values) != len(decisions):
+            raise UsageError(
+                f"{where} has {len(values)} costs for '{printable(true)}', and "
+                f"{len(decisions)} decisions."
+            )
+        found[true] = dict(zip(decisions, (_number(v, where) for v in values), strict=True))
+    return found
+
+
+def limits_of(option: str, texts: Sequence[str] | None) -> dict[str, float] | None:
+    """Limits by class, of texts such as ``yes=0.95``; None of none.
+
+    Parameters
+    ----------
+    option : str
+        That has the texts.
+    texts : sequence of str, optional
+
+    Returns
+    -------
+    dict or None
+
+    Examples
+    --------
+    >>> from bayespoint.cli.wanted import limits_of
+    >>> limits_of("--min-precision", ["yes=0.95"])
+    {'yes': 0.95}
+    """
+    found: dict[str, float] = {}
+    for text in texts or ():
+        name, equals, share = text.rpartition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"{option} '{printable(text)}' must be a class and a share, as {option} yes=0.95."
+            )
+        if name in found:
+            raise UsageError(f"{option} names the class '{printable(name)}' twice; give one limit.")
+        found[name] = _number(share, option)
+        if not 0 < found[name] < 1:
+            raise UsageError(f"{option} '{printable(text)}': the share must be above 0, below 1.")
+    return found or None
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{where}: '{printable(text)}' is not a number.") from None
