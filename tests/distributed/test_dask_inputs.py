@@ -12,6 +12,7 @@ import itertools
 
 from bayespoint import BayesPointClassifier
 from bayespoint.distributed import DaskBayesPointClassifier
+from bayespoint.distributed.blocks import parts_of
 
 X, Y = rows(240)
 NEW = rows(60, seed=1)[0]
@@ -51,6 +52,27 @@ def test_data_frames_with_empty_partitions():
     assert_allclose(proba.compute(), wanted.predict_proba(frame[list("abcde")]), atol=1e-12)
     with pytest.raises(ValueError, match=r"partition [13] of X: .*feature names"):
         many.predict(table[list("bacde")]).compute()
+
+
+def in_any_order(part):
+    return part.iloc[np.random.default_rng().permutation(len(part))]
+
+
+def test_labels_stay_with_rows_that_come_in_any_order():
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": np.arange(60.0), "label": np.arange(60)})
+    table = dd.from_pandas(frame, npartitions=2).map_partitions(in_any_order, meta=frame)
+    matches = [
+        np.array_equal(rows["a"], labels)
+        for rows, labels, _ in dask.compute(*parts_of(table[["a"]], table["label"]))
+    ]
+    assert matches == [True, True]
+    # A control: divided one by one, as Dask does by default, they do not match.
+    apart = dask.compute(table[["a"]].to_delayed(), table["label"].to_delayed())
+    assert not any(np.array_equal(rows["a"], labels) for rows, labels in zip(*apart, strict=True))
 
 
 def test_sparse_blocks_of_unknown_sizes():

@@ -82,7 +82,9 @@ def partitions(values: Any, name: str) -> list[Any]:
         )
     if getattr(values, "ndim", 1) == 2 and hasattr(values, "chunks"):
         values = values.rechunk({1: -1})
-    return list(np.ravel(values.to_delayed()))
+    # As they are: optimised one by one, X and y would each compute what they have in common, which
+    # for shuffled or sampled rows may come out in another order.
+    return list(np.ravel(values.to_delayed(optimize_graph=False)))
 
 
 def alike(values: Any, X: Any, n_parts: int, name: str) -> list[Any]:
@@ -118,7 +120,7 @@ def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
         )
     try:
         inputs, labels = Host().training_inputs(with_labels, X, y, precomputed=False)
-        weight = checked_weights(None if weight is None else np.asarray(weight), len(labels))
+        weight = checked_weights(weight, len(labels))
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number} of X, y: {error}{_place(X)}") from None
     names = getattr(with_labels, "feature_names_in_", None)

@@ -33,9 +33,8 @@ class ClusterInputs(Inputs):
 
     def __init__(self, session: Session, chunks: list[Any], sizes: Array, empty: Matrix) -> None:
         self._session, self._chunks = session, chunks
-        self._layouts: dict[Any, float] = {}
+        super().__init__(ClusterMatrix(session, chunks, sizes, empty))
         self._found: dict[str, Any] = {}
-        self.X: Any = ClusterMatrix(session, chunks, sizes, empty)
 
     def take(self, index: Array) -> Inputs:
         """Return some of the rows, here."""
@@ -100,17 +99,8 @@ class ClusterInputs(Inputs):
             center = self._found["mean"]
         layout = "sparse" if sparse else "dense"
         if kernel.name == "rbf":
-            squared = self._largest_squared(kernel, center)
-            layout += kernel.precision_suffix(squared, self.dtype)
+            layout += kernel.precision_suffix(self.largest_squared(kernel, center), self.dtype)
         return replace(kernel, layout=layout, center=center)
-
-    def _largest_squared(self, kernel: Kernel, center: Array | None) -> float:
-        """Looked at once for each scale of the columns."""
-        scale = kernel.column_scale
-        key = None if scale is None else scale.tobytes()
-        if key not in self._layouts:
-            self._layouts[key] = max(self.by_blocks(partial(kernel.largest_squared, center=center)))
-        return self._layouts[key]
 
     def lengths(self, kernel: Kernel) -> Array:
         """Lengths of the rows in feature space."""

@@ -93,9 +93,11 @@ class Session:
 
     def transposed(self, name: str, lists: list, n_items: int) -> list[list]:
         """Return the items of lists that tasks return: first those of all lists, and so on."""
-        numbers = [number for number in range(n_items) for _ in lists]
-        items = self.map(name, item, lists * n_items, numbers)
-        return [items[k : k + len(lists)] for k in range(0, len(items), len(lists))]
+        # All items of a list before those of the next one, and before other lists are made: a list
+        # that had to leave memory is read back once, not once for each of its items.
+        each = [one for one in lists for _ in range(n_items)]
+        items = self.map(name, item, each, list(range(n_items)) * len(lists), priority=1)
+        return [items[k::n_items] for k in range(n_items)]
 
     def hold(self, name: str, value: Any) -> Any:
         """Put a value on the cluster, in a task: a worker that is lost does not take it along."""
@@ -114,7 +116,7 @@ class Session:
         """Compute delayed values in turn, the next one while the last is used."""
         ahead: list[Any] = []
         for one in [*delayed, None]:
-            ahead += [] if one is None else [self.client.compute(one)]
+            ahead += [] if one is None else self.compute([one])
             if len(ahead) > 1 or (ahead and one is None):
                 yield self.results(ahead.pop(0))
 
@@ -128,16 +130,16 @@ class Session:
         with ThreadPoolExecutor(1) as pool:
             gathering = pool.submit(self.client.gather, futures)
             seen = clock()
-            while True:
-                try:
-                    return gathering.result(timeout=LOOK)
-                except NotYet:
-                    if gathering.done():  # an error of the work itself
-                        raise
-                    seen = self._seen(seen)
-                except BaseException:
-                    self.cancel(list(self._futures))  # which ends the gathering, too
-                    raise
+            try:
+                while not gathering.done():
+                    try:
+                        gathering.exception(timeout=LOOK)
+                    except NotYet:
+                        seen = self._seen(seen)
+                return gathering.result()
+            except BaseException:
+                self.cancel(list(self._futures))  # which ends the gathering, too
+                raise
 
     def wait(
         self, futures: Sequence[Any], show: Callable[[int, int], None] = lambda *_: None,
