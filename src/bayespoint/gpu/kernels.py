@@ -22,6 +22,9 @@ TILE_BYTES = 3 * 2**30
 # Multiplications from which on a product is worth being split for the tensor cores.
 SPLIT_WORK = 1e10
 
+# Rows whose lengths are computed together, in float64.
+MEASURED_ROWS = 2**16
+
 KINDS = {"linear": kernel_torch.LINEAR, "poly": kernel_torch.POLY, "rbf": kernel_torch.RBF}
 
 
@@ -146,8 +149,11 @@ def fit_layout(kernel: Kernel, tensor: torch.Tensor) -> Kernel:
     if kernel.name == "rbf":
         middle = tensor.mean(dim=0, dtype=torch.float64).to(tensor.dtype)
         centre = middle.cpu().numpy()
-        squared = _scaled(kernel, tensor - middle).square().sum(dim=1, dtype=torch.float64).max()
-        layout += kernel.precision_suffix(float(squared), centre.dtype)
+        squared = [  # in float64, as float32 has no squares beyond 1e38
+            _scaled(kernel, part.double() - middle.double()).square().sum(dim=1).max()
+            for part in tensor.split(MEASURED_ROWS)
+        ]
+        layout += kernel.precision_suffix(float(torch.stack(squared).max()), centre.dtype)
     return replace(kernel, layout=layout, center=centre)
 
 

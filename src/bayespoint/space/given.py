@@ -24,8 +24,10 @@ MOST_COLUMNS = 2**24
 # Copies of a row, which a weight means: float64 counts no further.
 MOST_COPIES = 2.0**53
 
-# Relative difference of K and its transpose that rounding may leave.
+# Difference of K and its transpose that rounding may leave: of the lengths of the two points, and
+# of the largest value.
 SYMMETRY_TOLERANCE = 1e-4
+ROUNDED = 1e-6
 
 # A kernel value may exceed sqrt(k(x,x) k(x',x')) by this factor through rounding, not by more.
 CAUCHY_SCHWARZ_SLACK = 1e-3
@@ -63,13 +65,13 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     -------
     X, or X and y
     """
-    X, labels = _rows(X), [_without_gaps(one) for one in y]
+    X, labels = _rows(X), [one if one is None else checked_labels(one) for one in y]
     table = options["accept_sparse"] and not sp.issparse(X)
     try:
         found = validate_data(estimator, X, *labels, **options)
     except (TypeError, ValueError, OverflowError) as error:
         raise _explained(error, type(estimator).__name__ if table else "") from None
-    return (found[0], checked_labels(found[1])) if y else found
+    return found
 
 
 def checked_rows(X: Any, **options: Any) -> Matrix:
@@ -186,7 +188,7 @@ def _explained(error: Exception, encodes: str = "", argument: str = "X") -> Exce
         )
     elif "inconsistent numbers of samples" in text:
         text = f"X and y: {text}"
-    elif not re.search(rf"\b[Xy]\b|{argument}", text):
+    elif not re.search(rf"\b{argument}\b", text):
         text = f"{argument}: {text}"
     return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
@@ -276,7 +278,7 @@ def checked_gram(K: Any, name: str = "K") -> Array:
     K = np.ascontiguousarray(numbers(name, K, (np.float32, np.float64)))
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
         raise ValueError(f"{name} must be a square Gram matrix; got an array of shape {K.shape}.")
-    return K if check_inner_products(K, name) else (K + K.T) / 2
+    return K if check_inner_products(K, name) else K / 2 + K.T / 2
 
 
 def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
@@ -291,20 +293,20 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
     first : int, default=0
         Number of the first point, for messages.
     """
-    slack = SYMMETRY_TOLERANCE * max(K.max(), -K.min())
+    slack = ROUNDED * max(K.max(), -K.min())
     length = np.sqrt(np.maximum(K.diagonal(), 0.0))
     wrong, symmetric = np.zeros(len(K), dtype=bool), True
     for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
         part = slice(start, start + CHECKED_ROWS)
         with np.errstate(over="ignore"):
-            difference = np.abs(K[part] - K[:, part].T).max()
-        if difference > slack:
+            longest = np.outer(length[part], length)
+            difference = np.abs(K[part] - K[:, part].T)
+        if np.any(difference > SYMMETRY_TOLERANCE * longest + slack):
             raise ValueError(
                 f"{name} is not symmetric; pass {name}[i, j] = k(x_i, x_j) of the training points."
             )
-        symmetric &= bool(difference == 0)
-        bound = (1 + CAUCHY_SCHWARZ_SLACK) * np.outer(length[part], length)
-        wrong[part] = np.any(np.abs(K[part]) > bound, axis=1)
+        symmetric &= not np.any(difference)
+        wrong[part] = np.any(np.abs(K[part]) > (1 + CAUCHY_SCHWARZ_SLACK) * longest, axis=1)
     if np.any(wrong):
         raise ValueError(
             f"{name} is not positive semi-definite: |{name}[i, j]| > sqrt({name}[i, i] "
@@ -330,8 +332,8 @@ def _check_definite(K: Array, length: Array, name: str) -> None:
         least = scipy.linalg.eigvalsh(cosines, subset_by_index=(0, 0))[0]
         raise ValueError(
             f"{name} is not positive semi-definite: with all points at length 1, an eigenvalue is "
-            f"{least:.3g}. Pass inner products; adding {-least:.3g} K[i, i] to the diagonal makes "
-            f"them some."
+            f"{least:.3g}. Pass inner products; adding {-least:.3g} {name}[i, i] to the "
+            f"diagonal {'makes them some' if len(index) == len(K) else 'helps'}."
         ) from None
 
 

@@ -6,6 +6,7 @@ has the same in the memory of a GPU. All of them hash and compare rows, for `mer
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ class Inputs:
 
     def __init__(self, X: Matrix) -> None:
         self.X = X
+        self._largest: dict[bytes | None, float] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -152,7 +154,16 @@ class Inputs:
 
     def fit_layout(self, kernel: Kernel) -> Kernel:
         """Return the kernel with the layout that suits these rows."""
-        return kernel.fit_layout(self.X)
+        return kernel.fit_layout(self.X, self.largest_squared)
+
+    def largest_squared(self, kernel: Kernel, center: Array | None) -> float:
+        """Return `Kernel.largest_squared` of all rows, computed once for each scale of columns."""
+        scale = kernel.column_scale
+        key = None if scale is None else scale.tobytes()
+        if key not in self._largest:
+            of_block = partial(kernel.largest_squared, center=center)
+            self._largest[key] = max(self.by_blocks(of_block))
+        return self._largest[key]
 
     def points(self, kernel: Kernel) -> Points:
         """Return the rows with what the kernel needs of each."""

@@ -131,12 +131,15 @@ class Kernel:
             return None
         return np.sqrt(self.gamma) if self.name == "rbf" else self.gamma
 
-    def fit_layout(self, X: Matrix) -> "Kernel":
+    def fit_layout(
+        self, X: Matrix, largest: Callable[["Kernel", Array | None], float] | None = None
+    ) -> "Kernel":
         """Choose dense or sparse products from the training points, and a centre for "rbf".
 
         Distances do not change when all points are shifted; about the mean they keep the most
         digits. Sparse points stay where they are, or they would be sparse no more. Where too few
-        digits of float32 are left, points are taken to float64.
+        digits of float32 are left, points are taken to float64. ``largest``: where the largest
+        squared length about a centre is known; computed from X if left out.
         """
         if not self.uses_products:
             return self
@@ -145,13 +148,21 @@ class Kernel:
         if self.name == "rbf" and not sparse:
             center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         if self.name == "rbf":
-            layout += self.precision_suffix(self.largest_squared(X, center), X.dtype)
+            squared = largest(self, center) if largest else self.largest_squared(X, center)
+            layout += self.precision_suffix(squared, X.dtype)
         return replace(self, layout=layout, center=center)
 
     def largest_squared(self, X: Matrix, center: Array | None) -> float:
-        """Largest squared length of points about a centre, their columns scaled."""
-        about = self._scaled(X if center is None else X - center)
-        return float(_squared_norms(about).max(initial=0.0))
+        """Largest squared length of points about a centre, their columns scaled.
+
+        In float64, a few rows at a time: float32 has no squares beyond 1e38.
+        """
+        most = 0.0
+        for start in range(0, X.shape[0], COLUMN_TILE):
+            part = X[start : start + COLUMN_TILE].astype(np.float64)
+            about = self._scaled(part if center is None else part - center)
+            most = max(most, float(_squared_norms(about).max()))
+        return most
 
     def precision_suffix(self, squared: float, dtype: Any) -> str:
         """What a layout ends with for points of this largest squared length.

@@ -29,7 +29,8 @@ from bayespoint.io.tables.table import (
 # Line of the file that a record begins in, and its cells.
 Record = tuple[int, list[str]]
 
-FIRST_LINE = re.compile(r"[\r\n]*([^\r\n]*)")
+# The first line, of which so many characters tell the delimiter.
+FIRST_LINE = re.compile(r"[\r\n]*([^\r\n]{0,1000000})")
 DELIMITERS = (",", ";", "\t", "|")
 # Delimiters of the lines of one record, those in quotes as well: texts may have some.
 MAX_RECORD_CELLS = 10 * MAX_COLUMNS
@@ -158,7 +159,7 @@ class _NarrowLines:
     def __next__(self) -> str:
         line, self.number = next(self._lines), self.number + 1
         n_cells = line.count(self._delimiter)
-        if n_cells > MAX_COLUMNS:
+        if MAX_COLUMNS <= n_cells < MAX_RECORD_CELLS:
             n_cells = _outside_quotes(line).count(self._delimiter)
         self.n_cells += n_cells
         if n_cells >= MAX_COLUMNS or self.n_cells >= MAX_RECORD_CELLS:
