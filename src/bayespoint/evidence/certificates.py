@@ -22,7 +22,7 @@ class Certificate:
     """Bounds on the error of new points that hold with probability ``1 - delta``.
 
     Over the draw of the training points: independent, from the distribution of the new points. All
-    classifiers have the softness: it is drawn anew for each point. Vote and Bayes point are those
+    classifiers have the softness: it is drawn again for each point. Vote and Bayes point are those
     of the whole posterior, not of a committee drawn from it. Where the evidence is sampled, its
     error is taken to be Gaussian. Made by
     `bayespoint.evidence.Evidence.certificate`.
@@ -32,9 +32,9 @@ class Certificate:
     gibbs : float
         Bound for one classifier drawn at random from the posterior for each new point.
     vote : float
-        Bound for the majority vote: twice as large, for it errs only where half of all draws do.
+        Bound for the majority vote: twice as large, since it errs only where half of the draws do.
     bayes_point : float
-        Bound for the Bayes point, the mean: e times that of one draw, for a half-space that holds
+        Bound for the Bayes point, the mean: e times that of one draw, because a half-space with
         the mean of a log-concave distribution holds 1/e of it; twice for a Gaussian. NaN with
         sampled noisy labels, where the posterior is not log-concave and nothing follows.
     training_error : float

@@ -112,17 +112,17 @@ def log_evidence(
 
     The probability of the labels under the prior: of version space, or with label noise
     E[q^e (1 - q)^(m - e)], e the number of errors of a random classifier. It measures how well
-    kernel, width, softness and rate fit the labels; differences of 3 or more are telling.
+    kernel, width, softness and rate fit the labels; differences of 3 or more matter.
 
     Parameters
     ----------
     space : VersionSpace
     label_noise : float or array-like of shape (m,), default=0.0
-        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+        Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     method : {"sampling", "tilting", "bridge", "ep"}, default="sampling"
-        "tilting" (minimax tilting): independent weighted draws, for sure labels and a Gram matrix
-        (with its softness) of full rank. "bridge": the noisy billiard on a ladder of rates from
-        1/2 to those wanted. "sampling": tilting where it can be, else bridges.
+        "tilting" (minimax tilting): independent weighted draws, without label noise and for a Gram
+        matrix (with its softness) of full rank. "bridge": the noisy billiard on a ladder of rates
+        from 1/2 to those wanted. "sampling": tilting if possible, otherwise bridges.
         "ep": expectation propagation, fast and without a sampling error, but biased; see
         `bayespoint.inference.ep.propagation`.
     n_draws : int, optional
@@ -146,7 +146,7 @@ def log_evidence(
     Warns
     -----
     ConvergenceWarning
-        If the standard error is not to be trusted.
+        If the standard error cannot be trusted.
 
     Examples
     --------

@@ -231,7 +231,7 @@ class DeviceBalls:
         return self._rows.products(coef) + coef * self._ridge
 
     def _sides_of(self, outputs, balls=slice(None)):
-        """Side of each wall, as 1 / sqrt(k(x, x)) with its sign; hard walls have but one."""
+        """Side of each wall, as 1 / sqrt(k(x, x)) with its sign; hard walls have only one."""
         label = self._label[balls].double()
         sign = torch.where((outputs == 0) | self._hard[balls], label, torch.sign(outputs))
         return (sign / torch.sqrt(self._squared)).to(self._kind)

@@ -39,17 +39,17 @@ class DeviceFactor:
 
     @exact_products()
     def solve(self, white):
-        """Coefficients of vectors given by white coordinates, one a row of a tensor."""
+        """Coefficients of vectors given by white coordinates, one per row of a tensor."""
         right = white.to(self._lower.dtype).T
         return torch.linalg.solve_triangular(self._lower.T, right, upper=True).T
 
     @exact_products()
     def outputs(self, white):
-        """Outputs at all points of vectors given by white coordinates, one a row."""
+        """Outputs at all points of vectors given by white coordinates, one per row."""
         return self._host(self._device(white) @ self._lower.T)
 
     def coefficients(self, white):
-        """Coefficients of vectors given by white coordinates, one a row."""
+        """Coefficients of vectors given by white coordinates, one per row."""
         return self._host(self.solve(self._device(white)))
 
     @exact_products()

@@ -14,7 +14,6 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import shared, to_device
-from bayespoint.space.given import CAUCHY_SCHWARZ_SLACK
 from bayespoint.space.inputs import (
     LEVELS,
     MOST_ORDERED,
@@ -22,8 +21,8 @@ from bayespoint.space.inputs import (
     Inputs,
     hash_multipliers,
 )
-from bayespoint.space.kernels import BLOCK_ROWS, Kernel, Points
-from bayespoint.space.rows import Rows, no_inner_products
+from bayespoint.space.kernels import Kernel, Points
+from bayespoint.space.rows import Rows
 
 # Numbers hashed together: some 200 MB, as 64-bit words are held several times over.
 HASHED = 2**22
@@ -221,7 +220,6 @@ class DeviceGramInputs(GramInputs):
         K = to_device(self.X, self._device)
         points = prepare(kernel, K, K.diagonal())
         gram = _normalised(kernel, K, points)
-        _check_inner_products(gram, points.length)
         points = points._replace(X=gram)  # whose memory serves twice
         memory = max(int(STORE_SHARE * devices.free_bytes(self._device)), gram.nbytes)
         return DeviceRows(kernel, points, memory=memory, gram=gram)
@@ -233,15 +231,6 @@ def _normalised(kernel: Kernel, gram: torch.Tensor, points: DevicePoints) -> tor
         gram *= points.scale[:, None]
         gram *= points.scale
     return (gram + gram.T).div_(2)
-
-
-def _check_inner_products(gram: torch.Tensor, length: torch.Tensor) -> None:
-    """Hold a Gram matrix that came from outside to the Cauchy-Schwarz inequality."""
-    most = (1 + CAUCHY_SCHWARZ_SLACK) * length
-    parts = zip(gram.split(BLOCK_ROWS), length.split(BLOCK_ROWS), strict=True)
-    wrong = torch.cat([(part.abs() > most * own[:, None]).any(dim=1) for part, own in parts])
-    if bool(wrong.any()):
-        raise no_inner_products(wrong.cpu().numpy())
 
 
 # Support points that are on a GPU, by the number of their array on the host, while that lives.
@@ -280,7 +269,7 @@ def _shifted(words: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def room_for_rows(X: Any, device: torch.device) -> torch.Tensor | None:
-    """Keep memory for all rows in one piece, lest X and what is made of it lie in its midst.
+    """Keep memory for all rows in one piece, so that X and its copies do not divide it.
 
     PyTorch would find no such piece then that an earlier fit has left, and to ask the driver for
     another takes longer than the fit.

@@ -149,7 +149,7 @@ class DeviceRows(Rows):
         return found.reshape(np.shape(coef)) + ridge * coef
 
     def products(self, coef: torch.Tensor) -> torch.Tensor:
-        """Return ``coef @ K`` in float64 for a tensor of coefficients, one vector a row."""
+        """Return ``coef @ K`` in float64 for a tensor of coefficients, one vector per row."""
         total = torch.zeros((len(coef), len(self)), dtype=torch.float64, device=self.device)
         used = torch.nonzero(coef.any(dim=0)).ravel()
         combine = loops(self.device, "kernel").combine

@@ -1,4 +1,4 @@
-"""Sweeps of expectation propagation on a GPU: the factor and its inverse; all else is as ever."""
+"""Sweeps of expectation propagation on a GPU: factor and inverse; the rest as on the CPU."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ import torch
 from bayespoint._support.devices import check_room
 from bayespoint.space.blocks import Block
 
-# Matrices that sweeps hold beside one factor a machine: K, the factor of the sites before and of
+# Matrices that sweeps hold beside one factor per machine: K, the factor of the sites before and of
 # those now, and what the inverse is solved from and with.
 MATRICES = 5
 

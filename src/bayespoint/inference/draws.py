@@ -104,10 +104,13 @@ class Gaussian:
     draws : Draws
     posteriors : list of GaussianPosterior
         One for each machine.
+    origin : Origin
+        What a model keeps of them, from which the rest is made again.
     """
 
     draws: Draws
     posteriors: list[Any]
+    origin: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -97,7 +97,7 @@ class Problem:
         return not np.all(np.isinf(self.odds))
 
     def outputs(self, coef: Array) -> Array:
-        """Outputs at the points of machines given by coefficients, one a row."""
+        """Outputs at the points of machines given by coefficients, one per row."""
         return self.rows.outputs(self.ridge, coef)
 
     def space(self, machine: int) -> VersionSpace:

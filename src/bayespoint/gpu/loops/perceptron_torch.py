@@ -83,7 +83,7 @@ def outputs_at(points, point_ends, used, used_ends, coef, rows, slots):
 
     Returns
     -------
-    tensor of float64, one number a point
+    tensor of float64, one number per point
     """
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
     ends = zip(point_ends.tolist(), used_ends.tolist(), strict=True)

@@ -326,7 +326,7 @@ class Balls:
         )
 
     def _sides(self, outputs: Array) -> Array:
-        """Side of each wall, as 1 / sqrt(k(x, x)) with its sign; hard walls have but one."""
+        """Side of each wall, as 1 / sqrt(k(x, x)) with its sign; hard walls have only one."""
         sign = np.where(outputs == 0, self.table.label, np.sign(outputs))
         sign = np.where(self.table.pass_rate == 0, self.table.label, sign)
         return sign / np.sqrt(self.squared_length)

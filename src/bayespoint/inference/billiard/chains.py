@@ -118,7 +118,7 @@ def pass_rates(space: VersionSpace, odds: Array) -> tuple[Array, Array]:
         return label, np.zeros(len(odds))
     for i, same, sign in coinciding_walls(space):
         together = np.append(odds[i], sign * odds[same])
-        sure = together[np.isinf(together)]  # what is sure outweighs all else
+        sure = together[np.isinf(together)]  # what is sure outweighs everything else
         odds[i] = sure[0] if len(sure) else together.sum()
         odds[same] = 0.0
     # A rate that rounds to zero would make the label sure, which starts may have wrong.
@@ -165,7 +165,7 @@ def starts_of(
     space: VersionSpace, factor: Any, odds: Array, rngs: Sequence[np.random.Generator],
     budget: Budget, kind: str | None = None, check: Callable | None = None,
 ) -> Array:  # fmt: skip
-    """Coefficients of the unit vectors where the balls of a machine begin, one a generator.
+    """Coefficients of the unit vectors where the balls of a machine begin, one per generator.
 
     "consistent": with all labels right, if that can be; with noise, at least those that are sure.
     "random": anywhere. By default consistent, but every other ball anywhere if no label is sure.

@@ -94,7 +94,7 @@ class Flights:
         return self._outputs[:, : self.n_draws] if self.n_draws else self._start[1][:, None]
 
     def batches(self, source: str, balls: Any) -> tuple[Array, Array]:
-        """Mean position of some balls by "kicks" or "path", a row a ball and batch; weights."""
+        """Mean position of some balls by "kicks" or "path", a row per ball and batch; weights."""
         pairs = zip(getattr(self, source), self.radians, strict=True)
         means = [integral[balls] / radians for integral, radians in pairs]
         return np.concatenate(means), np.repeat(self.radians, len(means[0]))

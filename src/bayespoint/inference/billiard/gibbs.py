@@ -27,9 +27,9 @@ def sample_gibbs(
 ) -> Posterior:  # fmt: skip
     """Draw classifiers from the posterior of noisy labels with the kernel Gibbs sampler.
 
-    Exact in the long run, but slow to get anywhere: on a random great circle nearly all of the
+    Exact in the long run, but very slow: on a random great circle nearly all of the
     posterior's weight lies next to the present position once there are more than some tens of
-    points. In 20 s on two cores it made 2.1 effective draws a second of the number of training
+    points. In 20 s on two cores it made 2.1 effective draws per second of the number of training
     errors on sonar (208 points, rate 0.05), where the noisy billiard of `sample_billiard` made
     3,100; on wbc (449 points) 0.3 against 380, on the digits 3 and 5 of USPS (1,214 points) 0.2
     against 390, and there its chains did not agree (``benchmarks/noise.py --part gibbs``). Use
@@ -42,9 +42,9 @@ def sample_gibbs(
     n_draws : int, default=1000
         Draws of all chains together, rounded up to a multiple of ``n_chains``.
     label_noise : float or array-like of shape (m,), default=0.0
-        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+        Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     n_chains : int, default=4
-        Chains, each from a start of its own.
+        Chains, each from its own start.
     thin : int, default=1
         Steps for each draw.
     burn_in : int, optional

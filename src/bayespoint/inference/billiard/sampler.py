@@ -53,9 +53,9 @@ def sample_billiard(
     n_draws : int, default=1000
         Draws of all chains together, rounded up to a multiple of ``n_chains``.
     label_noise : float or array-like of shape (m,), default=0.0
-        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+        Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     n_chains : int, default=4
-        Balls, each from a start of its own.
+        Balls, each from its own start.
     travel : float, default=pi / 2
         Radians between two refreshes of the direction. For the Bayes point alone long flights,
         9 pi / 2, are better; multiples of pi, where balls come back, are refused. Where the span
@@ -75,7 +75,7 @@ def sample_billiard(
         Coefficients where the balls start; or inside version space (with label noise, as far in
         as a perceptron finds); or anywhere (label noise only); or inside version space, where
         light traps lead from the class means (see `bayespoint.inference.starts`). By
-        default inside version space without label noise, else in turn inside and anywhere.
+        default inside version space without label noise, otherwise inside and anywhere in turn.
     n_path : int, default=0
         Number of walls and flight ends at which the position of the first ball is recorded; on
         the CPU only.
@@ -93,8 +93,8 @@ def sample_billiard(
     -------
     Posterior
         Its ``bayes_point()`` is the mean of the draws or over the path, whichever has the smaller
-        error. ``info`` has ``bounces`` and ``passes`` (one number a chain), ``travel_time``
-        (radians a chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
+        error. ``info`` has ``bounces`` and ``passes`` (one number per chain), ``travel_time``
+        (radians per chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
         difference of an output, as a share of sqrt(k(x, x)), to one recomputed from
         coefficients), ``restarts`` (of balls that rounding led out of their
         cell), ``rhat`` and ``ess`` (of the mean margin and of the number of training errors, the

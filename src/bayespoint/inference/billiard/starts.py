@@ -41,7 +41,7 @@ LONG_PASSES = 100_000
 # Probability to leave a light trap through a wall: none, but walls still have two sides.
 NEVER = 1e-300
 
-# Flights in a light trap before somebody asks whether there is anything to get into.
+# Flights in a light trap before it is checked whether version space is empty.
 TRAP_CHECK = 100
 
 
@@ -181,7 +181,7 @@ def light_trap_start(
     """Fly until trapped: walls let a ball in from their wrong side and reflect it on the right one.
 
     R&M 18.5.2: the number of errors never grows. With a fresh direction after each flight, which
-    the paper lacks: without it a ball may come back to the same places for ever.
+    the paper lacks: without it a ball may come back to the same places without end.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def light_trap_start(
     Raises
     ------
     EmptyVersionSpaceError
-        With the points that contradict each other; the trap itself cannot know, so somebody looks
+        With the points that contradict each other; the trap itself cannot know, so that is checked
         after 100 flights, and again at the end.
     ValueError
         If no vector was found, and no contradiction either.
@@ -310,7 +310,7 @@ def class_means(space: VersionSpace, factor: Any, rng: np.random.Generator) -> A
 
 
 def given_starts(space: VersionSpace, start: Any, n_balls: int, must: Any = True) -> Array:
-    """Check coefficients, a row a ball, and bring them to unit length.
+    """Check coefficients, a row per ball, and bring them to unit length.
 
     ``must``: points that have to be on the right side already.
     """

@@ -10,6 +10,7 @@ from bayespoint._support.types import Array
 from bayespoint.inference.draws import Draws, Gaussian, Method, Plan
 from bayespoint.inference.engines import engines_of
 from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.origin import Origin, drawing
 from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
 from bayespoint.inference.ep.sites import Sites, propagate
 from bayespoint.inference.perceptron.runs import conflict_check
@@ -39,9 +40,7 @@ def propagate_machines(
     """
     K, found = problem.rows.matrix(), []
     make = engines_of(problem.rows).site_blocks(problem.rows, len(problem.odds))
-    # Copies have softness of their own each: only the mean of theirs matters to the rest.
-    # Without softness they are one point, whose label is the surer.
-    copies = np.broadcast_to(problem.weight if problem.softness else 1.0, len(K))
+    copies = copies_of(problem)
     for machine, odds in enumerate(problem.odds):
         likelihood = Likelihood(
             problem.targets[machine].astype(np.float64), problem.ridge, odds / copies,
@@ -58,6 +57,15 @@ def propagate_machines(
         plan.budget.show(machine + 1, len(problem.odds), "machines,")
     plan.budget.close()
     return found
+
+
+def copies_of(problem: Problem) -> Array:
+    """Copies that points count for.
+
+    Copies have softness of their own each: only the mean of theirs matters to the rest. Without
+    softness they are one point, whose label is the surer.
+    """
+    return np.broadcast_to(problem.weight if problem.softness else 1.0, len(problem.row)).copy()
 
 
 class Propagation(Method):
@@ -83,22 +91,22 @@ class Propagation(Method):
             _warn_or_raise(problem, plan, posteriors)
         coef, norms = [], []
         for machine, posterior in enumerate(posteriors):
-            seed = np.random.SeedSequence(plan.entropy, spawn_key=(2, machine))
-            draws, outputs = posterior.draws(plan.n_draws, np.random.default_rng(seed))
+            draws, outputs = posterior.draws(plan.n_draws, drawing(plan.entropy, machine))
             coef.append(draws)
             norms.append(np.sqrt(max(draws.mean(axis=0) @ outputs.mean(axis=0), 0.0)))
         each = {
             name: np.array([getattr(posterior, name) for posterior in posteriors])
             for name in ("sweeps", "converged", "bounded", "change", "log_evidence")
         }
+        sites = np.array([posterior.sites for posterior in posteriors])
         committee = Draws(
             coef=coef, bayes_points=np.array([p.bayes_point() for p in posteriors]),
             angle_errors=np.zeros(len(posteriors)), mean_norms=np.array(norms),
             used=np.ones(problem.targets.shape, dtype=bool), n_draws=plan.n_draws, info=each,
-            resume=HeldSites(np.array([posterior.sites for posterior in posteriors])),
-            factor=factor,
+            resume=HeldSites(sites), factor=factor,
         )  # fmt: skip
-        return Gaussian(committee, posteriors)
+        origin = Origin(sites, copies_of(problem), plan.entropy, plan.n_draws)
+        return Gaussian(committee, posteriors, origin)
 
     def held_out(self, problem: Problem, folds: dict[int, Array], plan: Plan) -> dict[int, Array]:
         """Outputs at all points of machines trained on the points of each fold."""
@@ -113,7 +121,7 @@ class Propagation(Method):
 
 
 def _warn_or_raise(problem: Problem, plan: Plan, posteriors: list[GaussianPosterior]) -> None:
-    """Say where sites did not come to rest, or that labels contradict each other."""
+    """Say where sites did not converge, or that labels contradict each other."""
     find = conflict_check(problem.space, problem.row, problem.names)
     for machine, (name, posterior) in enumerate(zip(problem.names, posteriors, strict=True)):
         sure = not problem.softness and np.all(np.isinf(problem.odds[machine]))

@@ -9,7 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import check_positive_integer, check_seed, entropy_of, warn
 from bayespoint._support.types import Array, ArrayLike, Seed
+from bayespoint.inference.ep.leaving_out import left_out_scores
 from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.origin import unit_draws
 from bayespoint.inference.ep.sites import (
     FixedPoint,
     evidence_slopes,
@@ -156,7 +158,7 @@ class GaussianPosterior:
         noise = np.unique(self.label_noise)
         if len(noise) > 1:
             raise ValueError(
-                "label=True needs one rate of label noise; with one a point, the rate of a new "
+                "label=True needs one rate of label noise; with one per point, the rate of a new "
                 "point is unknown. Fold it into label=False yourself."
             )
         p = _probability(mean, variance + self.space.softness * np.asarray(diagonal, dtype=float))
@@ -219,6 +221,37 @@ class GaussianPosterior:
         """
         return held_out_scores(self._fixed_point, self._likelihood, alone, own)
 
+    def left_out_scores(self, alone: Any = True, own: Any = 1.0) -> Array:
+        """As `held_out_scores`, after the sites of all other points have answered.
+
+        Nearer to what a fit without the point says, at about the cost of a few sweeps.
+
+        Parameters
+        ----------
+        alone, own
+            As for `held_out_scores`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return left_out_scores(self._K, self._fixed_point, self._likelihood, alone, own)
+
+    def sureness(self, own: Any = 1.0) -> Array:
+        """Mean over standard deviation of each output, without softness, given all other labels.
+
+        Parameters
+        ----------
+        own : ndarray of shape (m,) or float, default=1.0
+            Copies that one row is, which are left out.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        mean, variance = held_out_moments(self._fixed_point, self._likelihood, False, own)
+        return mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+
     def leave_one_out(self) -> Array:
         """Log-probability of each label given all others, approximately.
 
@@ -249,7 +282,7 @@ class GaussianPosterior:
         left *= -1.0
         left[np.diag_indices_from(left)] += 1.0
         sign, log_share = np.linalg.slogdet(left)
-        # Sites that have not come to rest may be no distribution of softened outputs.
+        # Sites that have not converged may not be a distribution of softened outputs.
         divergence = 0.5 * (mean @ self.coef - known - log_share) if sign > 0 else np.inf
         error = _probability(-self.space.y * mean, np.maximum(variance, 0.0))
         return float(divergence), float(np.mean(error))
@@ -331,20 +364,9 @@ class GaussianPosterior:
 
     def draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Coefficients and outputs, both (n_draws, m), of unit vectors drawn."""
-        factor, ridge = self._needed_factor(), self.space.ridge
-        white = rng.standard_normal((n_draws, factor.rank))
-        noise = self._fixed_point.gaussian.noise(
-            factor.coefficients(white),
-            factor.outputs(white),
-            ridge,
-            self._likelihood.copies * self.sites.tau,
-            rng,
-        )
-        coef = self.coef + noise
-        outputs = self.space.rows.outputs(ridge, coef)
-        # In an orthonormal basis: products of large coefficients would lose all digits.
-        length = np.linalg.norm(factor.white(outputs), axis=1)[:, None]
-        return coef / length, outputs / length
+        space, tau = self.space, self._likelihood.copies * self.sites.tau
+        gaussian, factor = self._fixed_point.gaussian, self._needed_factor()
+        return unit_draws(gaussian, space.rows, factor, space.ridge, tau, n_draws, rng)
 
     @property
     def _cavity(self) -> tuple[Array, Array]:
@@ -359,7 +381,7 @@ class GaussianPosterior:
 
 
 def warn_if_moving(posterior: GaussianPosterior, problem: str = "") -> None:
-    """Warn when sites had not come to rest."""
+    """Warn when sites have not converged."""
     if not posterior.converged:
         warn(
             f"expectation propagation{problem} did not converge in {posterior.sweeps} sweeps: "

@@ -31,16 +31,16 @@ def expectation_propagation(
     centre of mass and its probabilities within 0.04 of exact ones; its log evidence was too low, by
     0.01 to 0.3 in most cases, by 1 to 2 where walls lie close together and softness is small
     (narrow kernels on banana, near-copies): ``benchmarks/evidence.py`` prints the figures.
-    With label noise, contradictory labels and little softness its sites may stay only when they are
-    bounded (one case of twelve: 10 degrees, 0.28, and 3.0 too low), or not at all, and then what it
-    gives may be far off, in either direction: it warns.
+    With label noise, contradictory labels and little softness its sites may converge only if they
+    are bounded (one case of twelve: 10 degrees, 0.28, and 3.0 too low), or not at all. The result
+    may then be far off, in either direction, and there is a warning.
 
     Parameters
     ----------
     space : VersionSpace
         Any kernel; the Gram matrix may be singular.
     label_noise : float or array-like of shape (m,), default=0.0
-        Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+        Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     start : GaussianPosterior or Sites, optional
         Of a similar problem over the same points, as with another width, softness or rate: fewer
         sweeps are needed then.
@@ -66,8 +66,8 @@ def expectation_propagation(
     Warns
     -----
     ConvergenceWarning
-        If sweeps ended before sites stayed, or sites stayed only when they were bounded (in a
-        second run, of as many sweeps at most).
+        If sites did not converge, or only when they were bounded (in a second run of at most as
+        many sweeps).
 
     Examples
     --------

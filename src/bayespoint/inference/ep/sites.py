@@ -13,7 +13,7 @@ has variance 1/R_ii - 1/tau_i and mean nu_i/tau_i - a_i/R_ii, where a = R T^-1 n
 coefficients of the mean, f = K a. R_ii and a come without cancellation from the Cholesky factor of
 B = I + T^1/2 K T^1/2, m³/3 operations, and the diagonal of B^-1, as many. All sites change at once.
 Labels that may be wrong can make tau_i negative; these few sites are added to the others by a
-low-rank step (`_add_few`). Where sites do not come to rest, a second run keeps tau_i >= 0: sites at
+low-rank step (`_add_few`). Where sites do not converge, a second run keeps tau_i >= 0: sites at
 the bound give the mean alone.
 """
 
@@ -49,7 +49,7 @@ MOST_EVIDENCE = 0.0
 
 
 class Sites(NamedTuple):
-    """Parameters of the Gaussian factors, one a point; its copies have equal ones."""
+    """Parameters of the Gaussian factors, one per point; its copies have equal ones."""
 
     tau: Array
     nu: Array
@@ -240,7 +240,7 @@ class _Look(NamedTuple):
 
 def _look(K: Array, likelihood: Likelihood, sites: Sites, bounds: tuple, make: Callable) -> Any:
     """Where sites are, and where they want to be; None where they are no distribution."""
-    gaussian = _combine(K, sites, likelihood.copies, make)
+    gaussian = combined(K, sites, likelihood.copies, make)
     if gaussian is None:
         return None
     mean, variance = gaussian.cavity_mean, gaussian.cavity_variance
@@ -279,7 +279,7 @@ def next_sites(
     return Sites(tau, np.where(tau == wanted, nu, slope + tau * (mean + variance * slope))), log_z
 
 
-def _combine(
+def combined(
     K: Array, sites: Sites, copies: Any, make: Callable = Block.make
 ) -> SiteGaussian | None:
     """Return the `SiteGaussian` of prior and sites, or None where there is none."""
@@ -426,12 +426,16 @@ def held_out_moments(
     own : ndarray of shape (m,) or float
         Copies that one row is.
     """
-    gaussian, sites = found.gaussian, found.sites
-    copies = np.asarray(likelihood.copies)
-    others = np.maximum(np.where(alone, copies, np.minimum(own, copies)) - 1, 0.0)
-    return _cavities(
-        gaussian.cavity_mean, gaussian.cavity_variance, others * sites.tau, others * sites.nu
-    )
+    gaussian, (tau, nu) = found.gaussian, found.sites
+    # One copy, or less where there is no more, has been left out already.
+    others = removed_copies(likelihood, alone, own) - np.minimum(likelihood.copies, 1.0)
+    return _cavities(gaussian.cavity_mean, gaussian.cavity_variance, others * tau, others * nu)
+
+
+def removed_copies(likelihood: Likelihood, alone: Any, own: Any) -> Array:
+    """Copies of each point that are left out with a row; parameters as for `held_out_moments`."""
+    copies = np.broadcast_to(likelihood.copies, len(likelihood.y))
+    return np.where(alone, copies, np.minimum(np.maximum(own, 1.0), copies))
 
 
 def _log_integral(mean: Array, variance: Array, tau: Array, nu: Array) -> Array:

@@ -85,7 +85,7 @@ def sample_onion(
     Returns
     -------
     Onion
-        ``info`` has ``bounces`` and ``passes`` (one number a chain), ``drift``, ``rounds`` (of
+        ``info`` has ``bounces`` and ``passes`` (one number per chain), ``drift``, ``rounds`` (of
         learning weights), ``rhat`` (the worst of the number of errors, the mean margin and the
         outputs at some of the points),
         ``n_draws`` (of each chain; 0 if there was time for none, and starts stand in).

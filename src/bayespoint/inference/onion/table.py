@@ -43,7 +43,7 @@ class Onion:
         Draws, or arcs, in each shell.
     log_volume, log_volume_errors : ndarray of shape (n_minus + 1, n_plus + 1)
         Logarithm of the share of each shell in the volume of all in the table, and its standard
-        error. As published: of the total length of arcs, which is no volume.
+        error. As published: of the total length of arcs, which is not a volume.
     draws : ShellDraws or None
         What the table is made of, with chains and weights; None as published.
     info : dict

@@ -174,7 +174,7 @@ class Ensemble:
 
 
 def stack_coefficients(parts: list[tuple[Array, Array]], n_points: int) -> Matrix:
-    """CSR matrix with one draw a row, from (indices, values) pairs."""
+    """CSR matrix with one draw per row, from (indices, values) pairs."""
     indptr = np.cumsum([0, *(len(indices) for indices, _ in parts)])
     indices = np.concatenate([np.empty(0, np.int32), *(indices for indices, _ in parts)])
     values = np.concatenate([np.empty(0), *(values for _, values in parts)])

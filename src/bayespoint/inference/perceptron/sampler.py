@@ -18,10 +18,9 @@ def sample_perceptron(
 ) -> Posterior:  # fmt: skip
     """Draw classifiers from version space with permuted kernel perceptrons.
 
-    The draws are independent and inside version space, but *not* uniform on it. In a trial before
-    this library, on all of MNIST, the cosine between their mean and the centre of mass was 0.65 to
-    0.92 per class, and as a classifier their mean was level with the centre of mass or better; no
-    command here repeats that yet.
+    The draws are independent and inside version space, but *not* uniform on it:
+    ``bayespoint reproduce lsb-question`` shows how they differ. As a classifier their mean may be
+    better than the centre of mass (``benchmarks/billiard.py``, part classifiers).
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def sample_perceptron(
     Returns
     -------
     Posterior
-        With ``info["mistakes"]`` and ``info["violated"]``, one number a draw.
+        With ``info["mistakes"]`` and ``info["violated"]``, one number per draw.
 
     Raises
     ------

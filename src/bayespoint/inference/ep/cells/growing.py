@@ -171,7 +171,7 @@ def grown(
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
-                f"other, and fit anew."
+                f"other, and fit again."
             ) from error
         waiting = (one.waiting | changed[cell_of]) & ~fit.swept[cell_of]
         fits.append(fit)
@@ -193,7 +193,7 @@ def grown(
     )  # fmt: skip
     model = CellModel.of(fits, problem.copies, landmarks)
     nothing = np.empty((2, n_machines, 0))
-    return Cells(draws, model, nothing, none, np.full(n_machines, np.nan)), after
+    return Cells(draws, model, nothing, np.full(n_machines, np.nan)), after
 
 
 def _swept(
@@ -249,7 +249,7 @@ def fit_of(one: GrowingTree, cell_of: Array) -> TreeFit:
     nothing = np.empty((n_machines, 0))
     return TreeFit(
         one.tree, order, begin, one.tau, one.nu, one.coef, nothing, one.common_mean,
-        one.common_factor, nothing, np.zeros(n_machines), 0, np.zeros(n_cells, dtype=bool),
+        one.common_factor, np.zeros(n_machines), 0, np.zeros(n_cells, dtype=bool),
     )  # fmt: skip
 
 

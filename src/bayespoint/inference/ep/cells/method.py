@@ -29,7 +29,7 @@ from bayespoint.space.kernels import Kernel
 # Cells may move by so many times what exact EP may, and what features that leave nothing over may.
 COARSER = 20.0
 
-# Cells may not have come to rest in so large a share before it is worth a warning.
+# A warning comes if more than this share of the cells have not converged.
 MOST_MOVING = 0.01
 
 
@@ -57,10 +57,8 @@ class Cells:
     draws : Draws
         None: what a run tells about itself.
     model : CellModel
-    scores : ndarray of shape (2, n_machines, m)
+    scores : ndarray of shape (3, n_machines, m)
         As in `TreeFit`, the mean over trees.
-    wrong : ndarray of shape (n_machines, m)
-        Probability that each target is wrong, likewise.
     log_evidence : ndarray of shape (n_machines,)
         Likewise.
     """
@@ -68,7 +66,6 @@ class Cells:
     draws: Draws
     model: CellModel
     scores: Array
-    wrong: Array
     log_evidence: Array
 
 
@@ -94,8 +91,7 @@ def infer_cells(
     trees: list[TreeFit] = []
     n_machines = len(problem.targets)
     none = np.empty((n_machines, 0))
-    wrong = np.zeros(problem.targets.shape)
-    scores = np.zeros((2, *wrong.shape))
+    scores = np.zeros((3, *problem.targets.shape))
     n_trees, begun = settings.n_trees, plan.budget.elapsed()
 
     def grown(number: int) -> Tree:
@@ -131,8 +127,7 @@ def infer_cells(
         if fit is None:
             break
         scores += fit.scores
-        wrong += fit.wrong
-        trees.append(replace(fit, scores=none, wrong=none))  # which would take memory
+        trees.append(replace(fit, scores=none))  # which would take memory
     plan.budget.close()
     evidence = np.mean([fit.log_evidence for fit in trees], axis=0)
     moving = np.array([fit.moving for fit in trees])
@@ -145,7 +140,7 @@ def infer_cells(
         resume=HeldCells(np.array([[f.tau, f.nu] for f in trees], dtype=np.float32)),
     )  # fmt: skip
     model = CellModel.of(trees, problem.copies, landmarks)
-    return Cells(draws, model, scores / len(trees), wrong / len(trees), evidence)
+    return Cells(draws, model, scores / len(trees), evidence)
 
 
 def shown_progress(
@@ -163,10 +158,10 @@ def shown_progress(
 
 
 def warn_if_moving(moving: Array, n_cells: Any, plan: Plan) -> None:
-    """Warn where many cells, of all machines and trees, have not come to rest."""
+    """Warn if many cells, of all machines and trees, have not converged."""
     if moving.sum() > MOST_MOVING * np.sum(n_cells) and not plan.budget.interrupted:
         warn(
-            f"{moving.sum()} of {np.sum(n_cells)} cells had not come to rest. Raise max_time "
+            f"{moving.sum()} of {np.sum(n_cells)} cells have not converged. Raise max_time "
             f"where it is set, or raise softness.",
             ConvergenceWarning,
         )

@@ -25,7 +25,7 @@ from bayespoint.inference.ep.cells.batches import (
 )
 from bayespoint.inference.ep.cells.cell import Message
 from bayespoint.inference.ep.cells.landmarks import Landmarks
-from bayespoint.inference.ep.cells.sweeps import MOST_SWEEPS, VISIT_SWEEPS, CellSweeps
+from bayespoint.inference.ep.cells.sweeps import MOST_SWEEPS, TINY, VISIT_SWEEPS, CellSweeps
 from bayespoint.space.kernels import Kernel
 
 
@@ -55,7 +55,7 @@ class DeviceSweeps(CellSweeps):
 
     @exact_products()
     def alone(self) -> None:
-        """Sweep each cell until it is at rest."""
+        """Sweep each cell until it has converged."""
         done = 0
         for numbers in batches(self._sizes, 0, self._device):
             if done and self.how.stop():
@@ -100,16 +100,13 @@ class DeviceSweeps(CellSweeps):
         self._set(self.nu, machine, numbers, there, state.nu)
         self.evidence[machine, numbers] = state.log_evidence.cpu().numpy()
         self.by_sites[machine, numbers] = state.by_sites.cpu().numpy()
-        mean = variance = state.mean
         for kind, left_out in enumerate(self._left_out):
             given, eps = (state.mean, state.variance), state.eps[:, None]
             mean, variance = cavities(given, state.tau, state.nu, left_out[rows], eps)
             z = mean / (variance + self._ridge[rows]).sqrt()
             self._set(self.scores[kind], machine, numbers, there, z)
-        held = self._rows_of(numbers)
-        likelihood = self.problem.likelihood(machine, held)
-        moments = (values[there].cpu().numpy() for values in (mean, variance))
-        self.wrong[machine, held] = likelihood.wrong(*moments)
+        z = mean / variance.clamp(min=TINY).sqrt()
+        self._set(self.scores[-1], machine, numbers, there, z)
 
     # ------------------------------------------------------------------- around landmarks
 

@@ -20,6 +20,7 @@ from bayespoint.inference.ep.cells.cell import (
     message_of,
     own_part,
     propagate_cell,
+    united,
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.memory import WAVE, Memory, wave_of
@@ -32,11 +33,14 @@ from bayespoint.space.kernels import Kernel, Points
 MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
 
 # Visits of all cells before only those that change are visited; what changes by more than this
-# share of the change before goes to and fro.
+# share of the change before oscillates.
 FULL_VISITS, SLOW = 4, 0.9
 
 # Visits that are expected before the first two have shown how fast changes shrink.
 USUAL_VISITS = 8
+
+# Least variance of an output, of those near 1: keeps scores finite, in single precision, too.
+TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,18 +115,17 @@ class TreeFit:
         Sites, of one copy of each row.
     coef : ndarray of shape (n_machines, m)
         Of kernel values of the cell, in the mean of an output.
-    scores : ndarray of shape (2, n_machines, m)
+    scores : ndarray of shape (3, n_machines, m)
         Mean over standard deviation, softness added, of each output given all other labels: for
-        the link (all copies of a row left out) and for people (one copy).
+        the link (all copies of a row left out) and for people (one copy); the latter without
+        softness, too.
     common_mean : ndarray of shape (n_machines, n_common)
         Mean of w.
     common_factor : ndarray of shape (n_machines, n_common, n_common)
         Cholesky factors of the precision of w.
-    wrong : ndarray of shape (n_machines, m)
-        Probability that each target is wrong: the output has the other sign.
     log_evidence : ndarray of shape (n_machines,)
     moving : int
-        Cells, of all machines, whose sites had not come to rest.
+        Cells, of all machines, whose sites have not converged.
     swept : ndarray of bool, shape (n_cells,)
         Cells that time allowed for.
     """
@@ -136,7 +139,6 @@ class TreeFit:
     scores: Array
     common_mean: Array
     common_factor: Array
-    wrong: Array
     log_evidence: Array
     moving: int
     swept: Array
@@ -203,7 +205,7 @@ def fit_cells(
     work.forget_unvisited()
     mean = np.empty((len(problem.targets), n_common))
     factor = np.empty((len(problem.targets), n_common, n_common))
-    for machine in range(len(mean)):
+    for machine in range(len(mean) if n_common else 0):  # SciPy 1.11 solves no empty systems
         factor[machine] = np.linalg.cholesky(precision[machine])
         mean[machine] = scipy.linalg.cho_solve((factor[machine], True), shift[machine])
     if landmarks is not None:
@@ -211,8 +213,8 @@ def fit_cells(
     evidence = work.evidence.sum(axis=1)
     evidence -= np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
     return TreeFit(
-        tree, order, begin, work.tau, work.nu, work.coef, work.scores, mean, factor, work.wrong,
-        evidence, int(np.sum(work.change > how.tol)), np.all(np.isfinite(work.change), axis=0),
+        tree, order, begin, work.tau, work.nu, work.coef, work.scores, mean, factor, evidence,
+        int(np.sum(work.change > how.tol)), np.all(np.isfinite(work.change), axis=0),
     )  # fmt: skip
 
 
@@ -257,7 +259,7 @@ class Visits:
         resting = np.max(moved) <= self._tol
         if resting and self._everywhere:
             return True
-        # Cells that go to and fro take shorter steps; once few change, only they are visited,
+        # Cells that oscillate take shorter steps; once few change, only they are visited,
         # and all of them again in the end.
         to_and_fro = self.active & (moved > SLOW * before) & (moved > self._tol)
         self.damping[to_and_fro] *= DAMPING
@@ -294,7 +296,6 @@ class SweepState(NamedTuple):
     tau: Array
     nu: Array
     coef: Array
-    wrong: Array
     scores: Array
     mean: Array  # (n_machines, m), of outputs at the last visit
     change: Array  # (n_machines, n_cells), of sites, at the last sweep
@@ -331,9 +332,9 @@ class Sweeps(ABC):
 
     @abstractmethod
     def visited(
-        self, numbers: range, visits: "Visits | Steps", precision: Array, shift: Array
+        self, numbers: range, visits: "Visits | Steps", known: Message
     ) -> tuple[Array, Message | None]:
-        """Sweep some cells given what all others say.
+        """Sweep some cells given precision and shift of w, as all cells know it.
 
         Returns
         -------
@@ -343,27 +344,39 @@ class Sweeps(ABC):
             How the sum of their messages changes.
         """
 
+    # What is known of w may be elsewhere, too: then messages are added there.
+
+    def shared(self, known: Message) -> Message:
+        """Put what is known of w where cells are."""
+        return known
+
+    def added(self, known: Message, told: Message | None) -> Message:
+        """Add a message to what is known of w."""
+        return united(known, told) or known
+
+    def fetched(self, known: Message) -> Message:
+        """Return what is known of w, here."""
+        return known
+
     def around(self, landmarks: Landmarks, lost: Message | None = None) -> tuple[Array, Array]:
         """Visit cells in turn until none changes; precision and shift of w."""
         self.use(landmarks)
-        precision, shift = no_message(self.n_machines, landmarks.projection.shape[1])
-        if lost is not None:
-            precision, shift = precision + lost.precision, shift + lost.shift
+        prior = Message(*no_message(self.n_machines, landmarks.projection.shape[1]))
+        known = self.shared(united(prior, lost) or prior)
         if self.begun:
-            said = self.all_messages()
-            precision, shift = precision + said.precision, shift + said.shift
+            known = self.added(known, self.all_messages())
         visits = Visits(self.n_machines, self.n_cells, self.how)
         while visits.begin():
             for numbers in visits.waves():
-                visits.moved[:, numbers], told = self.visited(numbers, visits, precision, shift)
-                if told is not None:
-                    precision, shift = precision + told.precision, shift + told.shift
+                visits.moved[:, numbers], told = self.visited(numbers, visits, known)
+                known = self.added(known, told)
                 if self.how.stop():
                     break
                 self.how.show(*visits.progress(numbers.stop))
             if self.how.stop() or visits.at_rest():
                 break
         self.change = visits.moved
+        precision, shift = self.fetched(known)
         return precision, shift
 
 
@@ -386,7 +399,7 @@ class CellSweeps(Sweeps):
             start = np.full(shape, np.nan), np.zeros(shape)
         self.tau, self.nu = (sites.copy() for sites in start)
         self.begun = not np.any(np.isnan(self.tau))
-        self.coef, self.wrong, self.scores = *np.zeros((2, *shape)), np.zeros((2, *shape))
+        self.coef, self.scores = np.zeros(shape), np.zeros((3, *shape))
         self.mean = np.full(shape, np.nan)
         self.change = np.full((shape[0], n_cells), np.inf)
         # Until a cell is visited, its labels are as good as tossed.
@@ -419,13 +432,12 @@ class CellSweeps(Sweeps):
 
     def forget_unvisited(self) -> None:
         """Let cells that time did not allow for know what the prior knows."""
-        unvisited = np.isnan(self.tau)
-        self.tau[unvisited], self.wrong[unvisited] = 0.0, 0.5
+        self.tau[np.isnan(self.tau)] = 0.0
 
     # ------------------------------------------------------------------------ cells alone
 
     def alone(self) -> None:
-        """Sweep each cell until it is at rest."""
+        """Sweep each cell until it has converged."""
         step = WAVE * 4
         for first in range(0, len(self.cells), step):
             if first and self.how.stop():
@@ -476,8 +488,7 @@ class CellSweeps(Sweeps):
             mean, variance = cavities(state.gaussian, state.sites, left_out[rows])
             total = variance + self.problem.ridge[rows]
             self.scores[kind, machine, rows] = mean / np.sqrt(total)
-        likelihood = self.problem.likelihood(machine, rows)
-        self.wrong[machine, rows] = likelihood.wrong(mean, variance)
+        self.scores[-1, machine, rows] = mean / np.sqrt(np.maximum(variance, TINY))
 
     # ------------------------------------------------------------------- around landmarks
 
@@ -489,7 +500,7 @@ class CellSweeps(Sweeps):
         self.keeps = n_bytes <= self.how.memory.kept
 
     def visited(
-        self, numbers: range, visits: "Visits | Steps", precision: Array, shift: Array
+        self, numbers: range, visits: "Visits | Steps", known: Message
     ) -> tuple[Array, Message | None]:
         """Sweep some cells given what all others say, a few at a time."""
         self.active, self.damping = visits.active, visits.damping
@@ -497,7 +508,7 @@ class CellSweeps(Sweeps):
         for first in range(0, len(numbers), WAVE):
             part = numbers[first : first + WAVE]
             at = slice(first, first + len(part))
-            moved[:, at], message = self._wave(part, moved[:, at], precision, shift)
+            moved[:, at], message = self._wave(part, moved[:, at], *known)
             told.add(message)
             if self.how.stop():
                 break

@@ -166,7 +166,7 @@ def _cut(
 def _cut_across(
     X: Matrix, rows: Array, normal: Array, left: float
 ) -> tuple[Array, float, Array] | None:
-    """Cut with about so many rows to the left; None if rows have but one projection."""
+    """Cut with about so many rows to the left; None if rows have only one projection."""
     projection = _projections(X, rows, normal)
     values = np.sort(projection)
     wide = np.flatnonzero(np.diff(values) > LEAST_GAP * np.max(np.abs(values)))
