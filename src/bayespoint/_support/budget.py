@@ -78,7 +78,7 @@ class Budget:
     def catching_interrupts(self) -> Iterator[None]:
         """Turn the first Ctrl-C into `interrupt`, so that it never lands between two updates.
 
-        A second one acts at once, as ever. Where Ctrl-C does not mean KeyboardInterrupt (another
+        A second one acts at once, as usual. Where Ctrl-C does not mean KeyboardInterrupt (another
         handler, another thread than the main one), nothing is changed.
         """
         ours = (

@@ -105,7 +105,7 @@ def entropy_of(random_state: Seed) -> int:
 
 
 def check_label_noise(label_noise: Any, n_points: int) -> Array:
-    """Return a rate a point from one rate or one a point."""
+    """Return a rate per point from one rate or one per point."""
     if isinstance(label_noise, Mapping):
         raise ValueError(
             f"label_noise must be one rate or one for each of {n_points} points; got a dict, which "

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_softmax, ndtr, stdtr
+from scipy.special import expit, log_softmax, ndtr, softmax, stdtr
 
 from bayespoint._support.types import Array
 
@@ -60,11 +60,22 @@ def draw_votes(outputs: Array, variance: Array, rank: int) -> tuple[Array, Array
     return stdtr(rank, -t), stdtr(rank, t)
 
 
-def probability_of_sign(latent: Array, softness: float) -> Array:
+def probability_of_sign(latent: Array, softness: float | Array) -> Array:
     """Probability that an output is positive once softness, a variance, is added to it."""
-    if softness == 0:
+    if np.all(softness == 0):
         return (latent > 0) + 0.5 * (latent == 0)
     return ndtr(latent / np.sqrt(softness))
+
+
+def probability_of_largest(latent: Array, softness: float) -> Array:
+    """Probability that each output, of (n_classes, ...), is the largest once softness is added.
+
+    Softness being Gumbel-distributed with this variance. Classes are the last axis of the answer.
+    """
+    outputs = np.moveaxis(latent, 0, -1)
+    if softness == 0:
+        return (outputs.argmax(axis=-1)[..., None] == np.arange(len(latent))).astype(float)
+    return softmax(np.pi / np.sqrt(6 * softness) * outputs, axis=-1)
 
 
 def label_odds(noise: Array) -> Array:

@@ -14,6 +14,7 @@ from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
+from bayespoint.space.given import indefinite
 
 # A point lies in the span of the others when this share of its squared length is left after
 # projection, or what rounding leaves of it: so many units in the last place, times sqrt(m).
@@ -106,7 +107,7 @@ class Factor:
         self._lower = np.ascontiguousarray(L[:rank])
         left = diagonal - np.sum(self._all**2, axis=1)
         if np.min(left) < -max(INDEFINITE, 10 * tolerance):
-            raise ValueError("K is not positive semi-definite. Pass inner products.")
+            raise indefinite()
 
     def release(self) -> None:
         """Let go of the threads; what is left to do is done by the caller's."""
@@ -118,7 +119,7 @@ class Factor:
         return len(self.basis)
 
     def outputs(self, white: Array) -> Array:
-        """Outputs at all points of vectors given by white coordinates, one a row."""
+        """Outputs at all points of vectors given by white coordinates, one per row."""
         m = len(self._all)
         result = np.empty((len(white), m))
 

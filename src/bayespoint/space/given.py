@@ -42,6 +42,9 @@ DEFINITE_POINTS = 1000
 # Eigenvalues of the matrix of cosines, below 0, that single precision may leave: of each point.
 DEFINITE_SLACK = 1e-6
 
+# Columns of a data frame that a message names.
+SHOWN_COLUMNS = 8
+
 # Kinds of NumPy that are no numbers, though it takes them for some: dates, durations, records.
 NO_NUMBERS = "mMV"
 
@@ -70,7 +73,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     try:
         found = validate_data(estimator, X, *labels, **options)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _explained(error, type(estimator).__name__ if table else "") from None
+        raise _explained(error, type(estimator).__name__ if table else "", X=X) from None
     return found
 
 
@@ -82,21 +85,24 @@ def checked_rows(X: Any, **options: Any) -> Matrix:
         raise _explained(error) from None
 
 
-def checked_labels(y: Any) -> Array:
-    """Return labels as an array of texts or numbers; refuse gaps and what are no classes."""
-    y = _without_gaps(y)
+def checked_labels(y: Any, name: str = "y") -> Array:
+    """Return labels as an array of texts or numbers; refuse gaps and what are no classes.
+
+    ``name``: of the argument.
+    """
+    y = _without_gaps(y, name)
     try:
         y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
+        assert_all_finite(y, input_name=name)
     except (TypeError, ValueError) as error:
-        raise _explained(error, argument="y") from None
-    y = _typed(y) if y.dtype.kind == "O" else y
+        raise _explained(error, argument=name) from None
+    y = _typed(y, name) if y.dtype.kind == "O" else y
     if y.dtype.kind not in "biu":  # whole numbers are classes
         try:
             with np.errstate(invalid="ignore"):  # beyond the whole numbers there are
                 check_classification_targets(y)
         except (TypeError, ValueError) as error:
-            raise _explained(error, argument="y") from None
+            raise _explained(error, argument=name) from None
     return y
 
 
@@ -114,9 +120,14 @@ def _rows(X: Any) -> Any:
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"X has several columns called {twice!r}: rename them.")
-    kind = getattr(getattr(X, "dtype", None), "kind", "f")
-    if kind in NO_NUMBERS:
-        raise ValueError(f"X must hold numbers; got an array of {X.dtype}: convert its values.")
+    kinds = getattr(X, "dtypes", []) if names else [getattr(X, "dtype", None)]
+    wrong = [kind for kind in kinds if getattr(kind, "kind", "f") in NO_NUMBERS]
+    if wrong:
+        of, which = ("columns", _named_columns(X, gaps=False)) if names else ("an array", "")
+        raise ValueError(
+            f"X must hold numbers; got {of} of {wrong[0]}{which}: convert the values, or let "
+            f"bayespoint.io.encoder.TableEncoder do so."
+        )
     if sp.issparse(X):
         _check_sparse(X)
     return X
@@ -137,27 +148,29 @@ def _check_sparse(X: Matrix) -> None:
             if not all(index.min() >= 0 and index.max() < n for index, n in places):
                 raise ValueError("indices beyond its shape")
     except ValueError as error:
-        raise ValueError(f"X is no sound sparse matrix: {error}. Make it anew.") from None
+        raise ValueError(f"X is not a valid sparse matrix: {error}. Build it again.") from None
 
 
-def _without_gaps(y: Any) -> Any:
+def _without_gaps(y: Any, name: str) -> Any:
     """Return y; refuse masked labels, and None and the like among objects."""
-    y = unmasked("y", y)
+    y = unmasked(name, y)
     try:
         found = np.asarray(y)
     except ValueError:
-        raise ValueError("y must hold one label a row of X; got lists of other lengths.") from None
+        raise ValueError(
+            f"{name} must hold one label per row; got lists of other lengths."
+        ) from None
     if found.dtype.kind == "O" and found.ndim == 1:
         missing = np.array([is_missing(value) for value in found], dtype=bool)
         if np.any(missing):
             raise ValueError(
-                f"Input y contains NaN or None, in rows {shown_places(missing)}: leave out rows "
-                f"without a label, or give them one."
+                f"Input {name} contains NaN or None, in rows {shown_places(missing)}: leave out "
+                f"rows without a label, or give them one."
             )
     return found if found.ndim == 1 else y  # what pandas would make floats stays as it is
 
 
-def _typed(y: Array) -> Array:
+def _typed(y: Array, name: str) -> Array:
     """Labels that are objects as texts or numbers, where all of them are."""
     if all(isinstance(value, str) for value in y):
         return y
@@ -167,30 +180,44 @@ def _typed(y: Array) -> Array:
             return found
     kinds = sorted({type(value).__name__ for value in y})
     raise ValueError(
-        f"y must hold labels of one type, texts or numbers of at most 64 bits; got an array of "
-        f"objects of type {', '.join(kinds[:5])}: convert them, for example by y.astype(str)."
+        f"{name} must hold labels of one type, texts or numbers of at most 64 bits; got an array "
+        f"of objects of type {', '.join(kinds[:5])}: convert them, for example by "
+        f"{name}.astype(str)."
     )
 
 
-def _explained(error: Exception, encodes: str = "", argument: str = "X") -> Exception:
+def _explained(
+    error: Exception, encodes: str = "", argument: str = "X", X: Any = None
+) -> Exception:
     """Return the error of scikit-learn as ours, which names the argument and the remedy.
 
-    ``encodes``: name of the estimator, where an encoder before it takes gaps and words.
+    ``encodes``: name of the estimator, where an encoder before it takes gaps and words;
+    ``X``: as it was given, whose columns are named if it is a data frame.
     """
     text = str(error)
     gaps, words = "X contains NaN" in text, text.startswith("could not convert string")
     if encodes and (gaps or words):
         found = "contains NaN" if gaps else f"holds words ({error})"
         text = (
-            f"Input X {found}, and {encodes} takes numbers without gaps. "
+            f"Input X {found}{_named_columns(X, gaps)}, and {encodes} takes numbers without gaps. "
             f"make_pipeline(TableEncoder(), {encodes}()), with bayespoint.io.encoder.TableEncoder, "
-            f"fills gaps in and encodes words; or leave these rows or columns out."
+            f"fills gaps in and encodes words and dates; or leave these rows or columns out."
         )
     elif "inconsistent numbers of samples" in text:
         text = f"X and y: {text}"
-    elif not re.search(rf"\b{argument}\b", text):
+    elif not re.match(rf"(Input )?{re.escape(argument)}\b", text):
         text = f"{argument}: {text}"
     return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
+
+
+def _named_columns(X: Any, gaps: bool) -> str:
+    """Names of columns of a data frame that have gaps, or that are no numbers; else nothing."""
+    if not (hasattr(X, "columns") and hasattr(X, "isna") and hasattr(X, "dtypes")):
+        return ""
+    found = X.isna().any() if gaps else [kind.kind not in "biuf" for kind in X.dtypes]
+    names = [repr(name) for name, odd in zip(X.columns, found, strict=True) if odd]
+    shown = ", ".join(names[:SHOWN_COLUMNS]) + (", …" if len(names) > SHOWN_COLUMNS else "")
+    return f" in columns {shown}" if names else ""
 
 
 def unmasked(name: str, values: Any) -> Any:
@@ -209,10 +236,13 @@ def unmasked(name: str, values: Any) -> Any:
 # ---------------------------------------------------------------------- numbers
 
 
-def numbers(name: str, values: ArrayLike, dtypes: tuple[type, ...] = (np.float64,)) -> Array:
+def numbers(
+    name: str, values: ArrayLike, dtypes: tuple[type, ...] = (np.float64,), *, finite: bool = True
+) -> Array:
     """Return an array of finite real numbers, or say what is wrong with it.
 
-    ``dtypes``: those that stay as they are; others become float64.
+    ``dtypes``: those that stay as they are; others become float64. ``finite``: whether NaN and
+    infinity are refused.
     """
     values = unmasked(name, values)
     try:
@@ -228,7 +258,7 @@ def numbers(name: str, values: ArrayLike, dtypes: tuple[type, ...] = (np.float64
     if found.dtype not in dtypes:
         with np.errstate(over="ignore"):
             found = found.astype(np.float64)
-    if not np.all(np.isfinite(found)):
+    if finite and not np.all(np.isfinite(found)):
         raise ValueError(f"{name} contains NaN or infinity; clean its values.")
     return found
 
@@ -242,7 +272,7 @@ def checked_weights(sample_weight: Any, n_samples: int) -> Array:
         weight = np.full(n_samples, float(weight))
     if weight.shape != (n_samples,):
         raise ValueError(
-            f"sample_weight must hold one weight a row of X, shape ({n_samples},); "
+            f"sample_weight must hold one weight per row of X, shape ({n_samples},); "
             f"got shape {weight.shape}."
         )
     if np.any(weight < 0):
@@ -315,6 +345,13 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
         )
     _check_definite(K, length, name)
     return symmetric
+
+
+def indefinite() -> ValueError:
+    """Return what is said of a Gram matrix that shows to be none while it is used."""
+    return ValueError(
+        "K, or the kernel that it comes from, is not positive semi-definite. Pass inner products."
+    )
 
 
 def _check_definite(K: Array, length: Array, name: str) -> None:

@@ -5,7 +5,7 @@ has the same in the memory of a GPU. All of them hash and compare rows, for `mer
 `Rows` of the Gram matrix.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -284,8 +284,8 @@ def same_precision(X: Matrix, dtype: Any) -> Matrix:
     return converted
 
 
-def warn_about_scales(inputs: Inputs) -> None:
-    """Warn when most columns count for nothing beside the largest ones."""
+def warn_about_scales(inputs: Inputs, names: Sequence[str] | None = None) -> None:
+    """Warn when most columns count for nothing beside the largest ones; ``names``: theirs."""
     if inputs.shape[1] < 2:
         return
     deviation = inputs.deviations()
@@ -295,9 +295,10 @@ def warn_about_scales(inputs: Inputs) -> None:
     largest = varying[deviation[varying].argmax()]
     small = varying[deviation[varying] < NEGLIGIBLE_DEVIATION * deviation[largest]]
     if 2 * len(small) >= len(varying):
+        called = str(largest) if names is None else repr(str(names[largest]))
         warn(
             f"features are on very different scales: {len(small)} of {len(varying)} columns vary "
-            f"less than a hundredth of column {largest} (standard deviation "
+            f"less than a hundredth of column {called} (standard deviation "
             f"{deviation[largest]:.3g}) and hardly count. Scale them: "
             f"make_pipeline(StandardScaler(), BayesPointClassifier())."
         )

@@ -74,6 +74,10 @@ def block_columns(n_points: int) -> int:
     return min(max(1, -(-n_points // COLUMN_TILE)) * COLUMN_TILE, MAX_BLOCK_COLUMNS)
 
 
+class LostDistancesError(ValueError):
+    """Points are so far apart, in units of the width, that rounding loses their distances."""
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel with its bias and normalisation.
@@ -84,7 +88,7 @@ class Kernel:
         A callable takes two arrays of points and returns the array of kernel values.
     gamma, degree, coef0 : float, int, float
         As in `sklearn.metrics.pairwise`; for "rbf" and "laplacian" gamma may be an array, one width
-        a feature.
+        per feature.
     bias : float
         Variance of the bias weight, added to the kernel before normalisation.
     normalize : bool
@@ -171,7 +175,7 @@ class Kernel:
         """
         most = self.width * squared
         if np.isfinite(squared) and most * np.finfo(np.float64).eps > DISTANCE_TOLERANCE:
-            raise ValueError(
+            raise LostDistancesError(
                 f"distances between rows of X are lost to rounding: gamma times the largest "
                 f"squared length is {most:.3g}, and {most * np.finfo(np.float64).eps:.3g} of it "
                 f"is rounded. Scale the features (for example with StandardScaler), or lower gamma."

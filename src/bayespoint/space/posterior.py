@@ -240,7 +240,7 @@ class Posterior:
             variance = variance + self.space.softness * own
             if len(noise) > 1:
                 raise ValueError(
-                    "label=True needs one rate of label noise; with one a point, the rate of a "
+                    "label=True needs one rate of label noise; with one per point, the rate of a "
                     "new point is unknown. Fold it into label=False yourself."
                 )
         outputs = np.asarray(self.coef @ K.T)

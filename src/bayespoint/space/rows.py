@@ -97,7 +97,7 @@ class Rows(ABC):
 
     @abstractmethod
     def outputs(self, ridge: Array, coef: Array) -> Array:
-        """Outputs at the points of w = sum_j coef_j phi(x_j), in float64, one vector or one a row.
+        """Outputs at the points of w = sum_j coef_j phi(x_j), in float64: a vector, or one per row.
 
         ``ridge``: what softness adds to the diagonal.
         """
@@ -106,7 +106,7 @@ class Rows(ABC):
     def factorise(
         self, softness: Any, threads: Threads, stop: Callable[[], bool] | None = None
     ) -> Any:
-        """Return the factor of the Gram matrix with this softness, one number or one a point.
+        """Return the factor of the Gram matrix with this softness, one number or one per point.
 
         All rows are then present. ``stop`` is asked now and then; True raises KeyboardInterrupt.
         """

@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 from bayespoint._support.checks import shown_places
 from bayespoint._support.devices import is_tensor
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.space.given import checked_gram, unmasked
+from bayespoint.space.given import checked_gram, indefinite, unmasked
 from bayespoint.space.rows import FullRows, Rows
 
 # Gordan's certificate is accepted when the combination it names has this relative squared
@@ -91,7 +91,7 @@ class VersionSpace:
     def outputs(self, coef: ArrayLike) -> Array:
         """Outputs <w, phi(x_i)> of w = sum_j coef_j phi(x_j), in the softened metric.
 
-        ``coef``: one vector (m,), or one a row.
+        ``coef``: one vector (m,), or one per row.
         """
         return self.rows.outputs(self.ridge, np.asarray(coef, dtype=np.float64))
 
@@ -137,7 +137,7 @@ class VersionSpace:
         except RuntimeError:  # the solver gave up
             return None
         if c @ G @ c < -tolerance * c.sum() ** 2:
-            raise ValueError("K is not positive semi-definite. Pass inner products.")
+            raise indefinite()
         if not c.sum() > 0.5 or c @ G @ c > tolerance * c.sum() ** 2:
             return None
         return np.sort(candidates[c > np.sqrt(tolerance) * c.max()])
@@ -176,7 +176,7 @@ def _checked_labels(y: ArrayLike, n_points: int) -> Array:
     numbers = y.dtype.kind in "biuf"
     if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):
         raise ValueError(
-            f"y must hold {n_points} labels -1 or +1, one a row of K; got shape {y.shape}, type "
+            f"y must hold {n_points} labels -1 or +1, one per row of K; got shape {y.shape}, type "
             f"{y.dtype}, values {y.ravel()[:5].tolist()}."
         )
     return y.astype(np.float64)
