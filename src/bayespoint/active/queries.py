@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,13 +13,12 @@ from bayespoint._support.types import Array, Matrix, Seed
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.predictors import VOTE_BLOCK, Asked, BayesPointPredictor, Predictor
+from bayespoint.estimators.uncertainty import entropy, uncertainty
+from bayespoint.space.given import check_answers
 from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.merging import merge_duplicates
 
 STRATEGIES = ("entropy", "bald")
-
-# Single classifiers whose entropy BALD averages over.
-MEMBERS = 400
 
 # Points looked at for a batch: the most useful ones, so many for each that is asked for, and at
 # least so many.
@@ -103,6 +101,7 @@ def _query(
     # Where nothing is doubtful, points still differ in what they leave open of each other.
     values = np.maximum(values[row[best]], np.finfo(float).eps)
     variance, column = predictor.covariance(Asked(asked.X[row[best]], asked.place))
+    check_answers("the posterior variance", variance)
     chosen, products = _greedy(values, variance, column, min(n, len(best)), keep)
     worth = np.zeros((len(products), len(row)))
     if keep:
@@ -129,9 +128,9 @@ def utilities(
     X_pool : array-like or sparse matrix of shape (n_pool, n_features)
     strategy : {"entropy", "bald"}, default="entropy"
         "entropy": of the probabilities that the posterior gives to the classes (query by
-        committee). "bald": what the label would tell about the classifier, the entropy less
-        the mean entropy of single classifiers, whose labels softness and label noise make
-        uncertain. For two classes, without softness and with one rate of noise, both rank points
+        committee). "bald": what the label would tell about the classifier, the removable part of
+        `BayesPointClassifier.predict_uncertainty`; softness and label noise make the rest of the
+        entropy. For two classes, without softness and with one rate of noise, both rank points
         alike. Neither depends on ``class_weight``.
     random_state : int, RandomState or None
         Seed of the single classifiers for "bald".
@@ -160,7 +159,9 @@ def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: 
         raise ValueError(f"strategy must be one of {STRATEGIES}; got {strategy!r}.")
     check_seed(random_state)
     seed = check_random_state(random_state).randint(2**31 - 1)
-    values = []
+    if strategy == "bald":
+        return check_answers("utilities", uncertainty(predictor, asked, seed).removable)
+    values = [np.empty(0)]
     for start in range(0, asked.X.shape[0], VOTE_BLOCK):
         block = asked.part(start, start + VOTE_BLOCK)
         if isinstance(predictor, BayesPointPredictor):
@@ -168,12 +169,8 @@ def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: 
             proba = predictor.sample_proba(block, everyone).mean(axis=0)
         else:
             proba = predictor.predict_proba(block)
-        value = entr(proba).sum(axis=-1)
-        if strategy == "bald":  # the same members for all blocks
-            members = predictor.committee_proba(block, MEMBERS, np.random.RandomState(seed))
-            value = np.maximum(value - entr(members).sum(axis=-1).mean(axis=0), 0.0)
-        values.append(value)
-    return np.concatenate(values) if values else np.empty(0)
+        values.append(entropy(proba))
+    return check_answers("utilities", np.concatenate(values))
 
 
 def _last_step(clf: Any, X_pool: Any) -> tuple[Predictor, Asked]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer, check_seed
@@ -13,6 +13,7 @@ from bayespoint.displays.style import (
     BESIDE,
     BLACK,
     BLUE,
+    LABEL_SIZE,
     TEXT_SIZE,
     VERMILION,
     label_axes,
@@ -20,7 +21,8 @@ from bayespoint.displays.style import (
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
-from bayespoint.space.given import checked_rows
+from bayespoint.estimators.uncertainty import Uncertainty
+from bayespoint.space.given import checked_labels, checked_rows
 from bayespoint.space.posterior import dense
 
 # Room around the points, as a share of their range.
@@ -39,7 +41,10 @@ BOUNDARY: dict[str, Any] = {"color": BLACK, "linewidth": 3.5}
 RING: dict[str, Any] = {"marker": "o", "color": BLACK, "markerfacecolor": "none", "markersize": 18}
 
 # Front to back.
-RINGS, MARKS, LINE, DRAWS = 5, 4, 3, 2
+RINGS, MARKS, LINE, DRAWS, SHADE = 5, 4, 3, 2, 1
+
+# From no uncertainty to much: lines and points stay visible.
+SHADES = "Purples"
 
 
 class BoundaryDisplay:
@@ -65,6 +70,10 @@ class BoundaryDisplay:
         Points to be ringed: their labels are probably wrong.
     xlabel, ylabel : str, default="Feature 0", "Feature 1"
         Names of the features.
+    uncertainty : ndarray of shape (n_rows, n_columns), default=None
+        Part of the entropy of predictions on the grid, in nats, shown as a shade.
+    part : str, default=None
+        Which part that is, "removable" or "irreducible".
 
     Attributes
     ----------
@@ -72,6 +81,8 @@ class BoundaryDisplay:
         Boundaries of those draws that have one in the picture.
     boundary_ : matplotlib QuadContourSet or None
         Boundary of the classifier; None if there is none in the picture.
+    shade_ : matplotlib QuadMesh or None
+        Uncertainty.
     points_ : list of matplotlib Line2D
         Points of each class.
     suspects_ : matplotlib Line2D or None
@@ -103,12 +114,15 @@ class BoundaryDisplay:
         self, *, xx0: ArrayLike, xx1: ArrayLike, response: ArrayLike, draws: ArrayLike,
         X: ArrayLike, y: ArrayLike, classes: Sequence[Any], suspects: ArrayLike | None = None,
         xlabel: str = "Feature 0", ylabel: str = "Feature 1",
+        uncertainty: ArrayLike | None = None, part: str | None = None,
     ) -> None:  # fmt: skip
         self.xx0, self.xx1 = np.asarray(xx0), np.asarray(xx1)
         self.response = np.asarray(response)
         self.draws = np.asarray(draws)
         shape = self.xx0.shape
-        for name in ("xx1", "response", "draws"):
+        self.uncertainty = np.zeros(shape) if uncertainty is None else np.asarray(uncertainty)
+        self.part = part
+        for name in ("xx1", "response", "draws", "uncertainty"):
             found = getattr(self, name).shape
             if found[name == "draws" :] != shape or len(shape) != 2:
                 raise ValueError(f"{name} must have the shape {shape} of the grid; got {found}.")
@@ -122,6 +136,7 @@ class BoundaryDisplay:
         """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
         if ax is None:
             ax = new_axes("BoundaryDisplay", (9.4, 5.4) if legend else (6.4, 5.4))
+        self.shade_ = None if self.part is None else self._draw_shade(ax)
         lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]
         self.draws_ = [line for line in lines if line is not None]
         self.boundary_ = self._draw_zeros(ax, self.response, LINE, **BOUNDARY)
@@ -146,6 +161,17 @@ class BoundaryDisplay:
             self._draw_legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _draw_shade(self, ax: Any) -> Any:
+        """Shade the part of the entropy, from none to all that two classes can have."""
+        shade = ax.pcolormesh(
+            self.xx0, self.xx1, self.uncertainty, shading="nearest", cmap=SHADES, vmin=0.0,
+            vmax=np.log(2), zorder=SHADE, rasterized=True,
+        )  # fmt: skip
+        bar = ax.figure.colorbar(shade, ax=ax, location="left", pad=0.12)
+        bar.set_label(f"{self.part} uncertainty (nats)", fontsize=LABEL_SIZE)
+        bar.ax.tick_params(labelsize=TEXT_SIZE)
+        return shade
 
     def _draw_zeros(
         self, ax: Any, values: Array, zorder: int, *, color: str, linewidth: float,
@@ -176,7 +202,8 @@ class BoundaryDisplay:
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, n_draws: int = 50,
-        grid_resolution: int = 200, random_state: Seed = None, ax: Any = None, **kwargs: Any,
+        grid_resolution: int = 200, uncertainty: str | None = None, random_state: Seed = None,
+        ax: Any = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
         """Draw the boundaries of a classifier of two features and two classes.
 
@@ -194,6 +221,8 @@ class BoundaryDisplay:
             draw is where its own output is zero, whatever ``decision`` and ``class_weight``.
         grid_resolution : int, default=200
             Grid points along each axis.
+        uncertainty : {"removable", "irreducible"}, default=None
+            Part of `BayesPointClassifier.predict_uncertainty` that is shown as a shade.
         random_state : int, RandomState instance or None, default=None
             Chooses the draws.
         ax, **kwargs
@@ -209,6 +238,10 @@ class BoundaryDisplay:
         check_positive_integer("grid_resolution", grid_resolution)
         if grid_resolution < 2:
             raise ValueError(f"grid_resolution must be at least 2; got {grid_resolution}.")
+        if uncertainty not in (None, *Uncertainty._fields):
+            raise ValueError(
+                f"uncertainty must be None or one of {Uncertainty._fields}; got {uncertainty!r}."
+            )
         check_seed(random_state)
         last = _checked_classifier(unwrapped(estimator))
         points, labels = _checked_points(X, y, last.classes_)
@@ -227,7 +260,10 @@ class BoundaryDisplay:
             xx0=xx0, xx1=xx1, response=estimator.decision_function(grid).reshape(xx0.shape),
             draws=outputs.T.reshape(len(members), *xx0.shape), X=points, y=labels,
             classes=last.classes_.tolist(), xlabel=xlabel, ylabel=ylabel,
-            suspects=_suspects(last, unwrapped(estimator, X)[1], labels),
+            suspects=_suspects(last, unwrapped(estimator, X)[1], labels), part=uncertainty,
+            uncertainty=None if uncertainty is None else getattr(
+                last.predict_uncertainty(unwrapped(estimator, grid)[1]), uncertainty
+            ).reshape(xx0.shape),
         ).plot(ax, **kwargs)  # fmt: skip
 
 
@@ -239,7 +275,7 @@ def _checked_classifier(last: Any) -> Any:
             f"estimator must tell two classes apart, as a boundary is between two; this one was "
             f"fitted to {len(last.classes_)}."
         )
-    if last.predictor_.committee is None:
+    if not last.predictor_.n_draws:
         raise ValueError(
             "estimator holds no draws: give the one that it was made from, or fit EP in one cell."
         )
@@ -250,7 +286,7 @@ def _checked_points(X: Any, y: ArrayLike, classes: Array) -> tuple[Array, Array]
     X = checked_rows(X, dtype=np.float64)
     if X.shape[1] != 2:
         raise ValueError(f"X must have two columns, to be drawn in a plane; got {X.shape[1]}.")
-    labels = column_or_1d(y)
+    labels = checked_labels(y)
     if len(labels) != len(X) or not np.all(np.isin(labels, classes)):
         raise ValueError(
             f"y must hold one label of {classes.tolist()} for each of {len(X)} rows of X; got "

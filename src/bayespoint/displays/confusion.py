@@ -4,19 +4,21 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.displays.style import BLACK, BLUE, TEXT_SIZE, VERMILION, label_axes, new_axes
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.estimators.risk import errors_of
+from bayespoint.space.given import checked_labels, numbers
 
 # Share of the colour in a cell that holds all of its row: black text is readable still.
 DARKEST = 0.65
 # Place of the column of rejected cases, apart from those of the classes.
 APART = 0.25
-# Inches of a cell, and of all else.
+# Inches of a cell, and of everything else.
 CELL, MARGIN = 0.75, 2.0
 # Characters of a name that still lies level below its column.
 SHORT_NAME = 6
@@ -174,13 +176,16 @@ class ConfusionDisplay:
         ConfusionDisplay
             Drawn.
         """
-        true, predicted = column_or_1d(y_true), column_or_1d(y_pred)
-        check_consistent_length(true, predicted)
-        classes = np.union1d(true, predicted) if classes is None else np.asarray(classes)
+        errors_of(y_true, y_pred)  # refuses what are no labels of the same cases
+        true, predicted = checked_labels(y_true, "y_true"), checked_labels(y_pred, "y_pred")
+        either = np.union1d(true, predicted)
+        classes = either if classes is None else checked_labels(classes, "classes")
         unknown = np.setdiff1d(true, classes)
         if len(unknown):
             raise ValueError(f"y has the label {unknown[0]!r}, not among {classes.tolist()}.")
-        undecided = np.zeros(len(true), bool) if rejected is None else np.asarray(rejected, bool)
+        undecided = np.zeros(len(true), bool)
+        if rejected is not None:
+            undecided = numbers("rejected", rejected).astype(bool)
         check_consistent_length(true, undecided)
         decided = ~undecided
         matrix = np.zeros((len(classes), len(classes)), dtype=int)

@@ -20,6 +20,7 @@ from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.costs import cost_rejection_curve
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.risk import checked_weight
+from bayespoint.space.given import numbers
 
 
 class CostRejectionDisplay:
@@ -54,7 +55,7 @@ class CostRejectionDisplay:
     >>> from bayespoint.displays import CostRejectionDisplay
     >>> X, X_test, y, y_test = train_test_split(
     ...     *load_breast_cancer(return_X_y=True), random_state=0)
-    >>> costs = [[0, 10, 1], [1, 0, 1]]  # benign is class 1; the last column is rejecting
+    >>> costs = [[0, 10, 1], [2, 0, 1]]  # benign is class 1; the last column is rejecting
     >>> clf = RejectingClassifier(GaussianNB(), costs=costs).fit(X, y)
     >>> display = CostRejectionDisplay.from_estimator(clf, X_test, y_test)
     >>> display.ax_.get_ylabel()
@@ -65,8 +66,8 @@ class CostRejectionDisplay:
         self, *, rejected: ArrayLike, mean_cost: ArrayLike,
         chosen: tuple[float, float] | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        self.rejected = np.asarray(rejected, dtype=float)
-        self.mean_cost = np.asarray(mean_cost, dtype=float)
+        self.rejected = numbers("rejected", rejected, finite=False)
+        self.mean_cost = numbers("mean_cost", mean_cost, finite=False)
         check_lengths(self, ("rejected", "mean_cost"), "point")
         if not np.isfinite(self.mean_cost).all():
             raise ValueError("mean_cost must be finite; does rejecting have a cost?")

@@ -18,6 +18,7 @@ from bayespoint.displays.style import (
     new_axes,
 )
 from bayespoint.estimators.classifier import BayesPointClassifier
+from bayespoint.space.given import numbers
 
 KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly")
 
@@ -50,8 +51,8 @@ class EvidenceDisplay:
         Increasing, > 0.
     log_evidence : array-like of shape (n_gammas, n_softnesses)
     converged : array-like of shape (n_gammas, n_softnesses), default=None
-        False where the value is not to be trusted: such settings are crossed out, and are not the
-        best if there are others. Default: all are to be trusted.
+        False where the value cannot be trusted: such settings are crossed out, and are not the
+        best if there are others. Default: all can be trusted.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class EvidenceDisplay:
     ) -> None:  # fmt: skip
         self.gammas = _increasing("gammas", gammas)
         self.softnesses = _increasing("softnesses", softnesses)
-        self.log_evidence = np.asarray(log_evidence, dtype=float)
+        self.log_evidence = numbers("log_evidence", log_evidence, finite=False)
         shape = (len(self.gammas), len(self.softnesses))
         self.converged = (
             np.ones(shape, dtype=bool) if converged is None else np.asarray(converged, dtype=bool)
@@ -179,8 +180,8 @@ class EvidenceDisplay:
     ) -> Self:  # fmt: skip
         """Fit with expectation propagation for each setting, and draw the log evidence.
 
-        All else is as in the estimator: kernel, bias, label noise. Each fit starts from the sites
-        of the one before.
+        Other settings are those of the estimator: kernel, bias, label noise. Each fit starts from
+        the sites of the one before.
 
         Parameters
         ----------

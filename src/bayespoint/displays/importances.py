@@ -14,6 +14,7 @@ from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.importances import Importances, ranked
 from bayespoint.estimators.rejection import RejectingClassifier
+from bayespoint.space.given import numbers
 
 # Inches of a feature, and around all.
 FEATURE_INCHES = 0.36
@@ -41,7 +42,7 @@ class FeatureImportanceDisplay:
     Attributes
     ----------
     points_ : matplotlib ErrorbarContainer
-        A point a feature, and bars of one standard error to both sides.
+        A point per feature, and bars of one standard error to both sides.
     line_ : matplotlib Line2D
         At 0.
     ax_ : matplotlib Axes
@@ -61,8 +62,8 @@ class FeatureImportanceDisplay:
 
     def __init__(self, *, names: ArrayLike, importances: ArrayLike, errors: ArrayLike) -> None:
         self.names = np.asarray(names)
-        self.importances = np.asarray(importances, dtype=float)
-        self.errors = np.asarray(errors, dtype=float)
+        self.importances = numbers("importances", importances, finite=False)
+        self.errors = numbers("errors", errors, finite=False)
         check_lengths(self, ("names", "importances", "errors"), "feature")
         if not np.all(np.isfinite(self.importances)):
             raise ValueError(f"importances must be finite; got {self.importances}.")

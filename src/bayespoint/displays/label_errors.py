@@ -17,7 +17,7 @@ from bayespoint.displays.style import (
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
-from bayespoint.space.given import checked_rows
+from bayespoint.space.given import checked_rows, numbers
 from bayespoint.space.posterior import dense
 
 # Inches a bar, without and with images, and around all bars.
@@ -78,7 +78,7 @@ class LabelErrorDisplay:
         images: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         self.rows = np.asarray(rows)
-        self.probability = np.asarray(probability, dtype=float)
+        self.probability = numbers("probability", probability, finite=False)
         self.given = np.asarray(given)
         self.likely = np.asarray(likely)
         self.images = None if images is None else np.asarray(images)
@@ -123,8 +123,7 @@ class LabelErrorDisplay:
         Parameters
         ----------
         estimator : BayesPointClassifier
-            Fitted with ``inference="billiard"`` or "gibbs", as with ``label_noise`` > 0, or a
-            pipeline that ends in one.
+            Fitted so that it has ``label_error_proba_``, or a pipeline that ends in one.
         n : int, default=15
             Number of bars; all rows if there are fewer. Rows of weight 0 are left out.
         X : array-like or sparse matrix of shape (n_samples, n_features), default=None
@@ -163,9 +162,9 @@ def _labels(last: Any) -> tuple[Array, Array]:
     trained = last.trained_
     if trained.label is None or trained.label_proba is None:
         raise ValueError(
-            f"estimator was fitted with inference={last.settings_.inference!r}, which does not "
-            f"tell how probable it is that labels are wrong; fit a BayesPointClassifier with "
-            f"label_noise > 0, or with inference='billiard'."
+            f"estimator was fitted with inference={last.settings_.inference!r} and "
+            f"decision={last.settings_.decision!r}, which do not tell which labels are wrong; fit "
+            f"a BayesPointClassifier with inference='ep' or 'billiard'."
         )
     return trained.label, trained.label_proba
 

@@ -16,6 +16,7 @@ from bayespoint.displays.style import (
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.onion import OnionClassifier
 from bayespoint.inference.onion import Onion
+from bayespoint.space.given import numbers
 
 # From light to dark with the errors, in one hue that all eyes order alike.
 COLOUR_MAP = "Blues"
@@ -69,7 +70,7 @@ class OnionDisplay:
         self, *, errors: ArrayLike, chosen: tuple[int, int] | None = None, name: str = "Errors",
         classes: Sequence[Any] = (-1, 1),
     ) -> None:  # fmt: skip
-        self.errors = np.asarray(errors, dtype=float)
+        self.errors = numbers("errors", errors, finite=False)
         if self.errors.ndim != 3 or self.errors.shape[2] != 2:
             raise ValueError(
                 f"errors must have shape (n_minus + 1, n_plus + 1, 2); got {self.errors.shape}."
@@ -95,7 +96,7 @@ class OnionDisplay:
             dark = np.isfinite(total[cell]) and total[cell] > low + DARK * (high - low)
             self.text_[cell] = ax.text(
                 cell[1], cell[0], _words(self.errors[cell]), ha="center", va="center",
-                fontsize=TEXT_SIZE, color="white" if dark else "black",
+                fontsize=TEXT_SIZE, linespacing=1.3, color="white" if dark else "black",
             )  # fmt: skip
         if self.chosen is not None:
             self._frame(ax, *self.chosen)
@@ -118,7 +119,13 @@ class OnionDisplay:
         from matplotlib.patches import Rectangle
 
         corner = (column - 0.46, row - 0.46)
-        ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=VERMILION, linewidth=3))
+        frame = Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=VERMILION, linewidth=4)
+        frame.set_label("shell that decides")
+        ax.add_patch(frame)
+        ax.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=TEXT_SIZE,
+            handles=[frame],
+        )  # fmt: skip
 
     @classmethod
     def from_estimator(

@@ -20,6 +20,7 @@ from bayespoint.displays.style import (
 )
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import unwrapped
+from bayespoint.space.given import numbers
 
 # Calls are joined until they have so many rows, and until there are so many of them at most: means
 # of fewer rows are far from normal, and each more is a test more.
@@ -45,8 +46,8 @@ class PredictiveDisplay:
     """Log-loss of the rows of a stream before they were learnt, and where it breaks.
 
     A thin line has the log-loss of each call of `partial_fit`, a thick one its moving mean over
-    8 % of the rows, centred, which starts anew at a break. A dashed line marks each break: the mean
-    of 3 to 50 calls, with or without the largest of them, is above that of the 20 or 50 calls
+    8 % of the rows, centred, which starts again at a break. A dashed line marks each break: the
+    mean of 3 to 50 calls, with or without the largest of them, is above that of the 20 or 50 calls
     before them, or of all if these are 10 at least, by more than chance. That is Student's t of the
     cube roots of losses, which are closer to normal, weighted by rows; its probability is at most
     1 % over the number of such comparisons, so that a stream whose rule never changes has a mark in
@@ -70,7 +71,7 @@ class PredictiveDisplay:
     line_, smooth_ : matplotlib Line2D
         Loss of each call, at the last of its rows; the moving mean.
     marks_ : list of matplotlib Line2D
-        One a break.
+        One per break.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
 
@@ -89,8 +90,8 @@ class PredictiveDisplay:
     """
 
     def __init__(self, *, rows: ArrayLike, log_predictive: ArrayLike) -> None:
-        self.rows = np.asarray(rows, dtype=float)
-        self.log_predictive = np.asarray(log_predictive, dtype=float)
+        self.rows = numbers("rows", rows, finite=False)
+        self.log_predictive = numbers("log_predictive", log_predictive, finite=False)
         check_lengths(self, ("rows", "log_predictive"), "call")
         if not np.all(np.isfinite(self.rows) & (self.rows >= 0)):
             raise ValueError(f"rows must be finite and >= 0; got {self.rows}.")

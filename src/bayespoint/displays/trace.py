@@ -95,7 +95,7 @@ def lanes(values: Array) -> tuple[list[str], Array]:
 
 
 def thinning(values: Array) -> int:
-    """Every how many draws a chain is as good as independent."""
+    """After how many draws a chain is as good as independent."""
     n_draws = values.shape[1]
     ess = np.mean([diagnostics.ess(chain[None]) for chain in values])
     if not ess < n_draws:  # NaN for very few draws

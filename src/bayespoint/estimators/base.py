@@ -1,6 +1,6 @@
 """What estimators that hold a predictor answer; none of it changes them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from bayespoint.estimators.importances import Importances
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.predictors import Asked, Predictor, no_draws
 from bayespoint.estimators.settings import Settings
+from bayespoint.estimators.uncertainty import Uncertainty, uncertainty
 from bayespoint.inference.draws import Draws
 from bayespoint.space import decisions
 from bayespoint.space.given import check_answers
@@ -44,10 +45,14 @@ class Trained:
         Posterior probability of each true class, NaN for rows of weight 0.
     label : ndarray of shape (n_samples,) or None
         Class numbers.
+    n_wrong : ndarray of shape (3,) or None
+        Expected number of wrong labels, and the ends of an interval around it.
     held_out : ndarray of float32, shape (n_samples, n_classes), or None
         Probabilities of the classes of each row without it.
     importances : Importances or None
         Of the features, once they were asked for.
+    hashes : ndarray of uint64, shape (n_hashes,), or None
+        Of all rows that were learnt, in order, to know them again; None for a Gram matrix.
     """
 
     n_samples: int
@@ -56,8 +61,10 @@ class Trained:
     drawn_with: dict[str, Any]
     label_proba: Array | None = None
     label: Array | None = None
+    n_wrong: Array | None = None
     held_out: Array | None = None
     importances: Importances | None = None
+    hashes: Array | None = None
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
@@ -195,11 +202,45 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_rows, n_classes)
         """
         asked = self.prepared(X)
-        if self.predictor_.committee is None and self.settings_.cells is None:
+        if not self.predictor_.n_draws and self.settings_.cells is None:
             raise no_draws()
         check_positive_integer("n_samples", n_samples)
         members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
         return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
+
+    def predict_uncertainty(self, X: Any) -> Uncertainty:
+        """Divide the entropy of each prediction: what more data could remove, and what not.
+
+        Both are in nats; their sum is the entropy of `predict_proba` without class weights. From
+        the variance of the posterior, or from its draws. Bayes points (``decision="bayes_point"``)
+        know nothing beyond their training rows: far from these they take all for irreducible.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Uncertainty
+            A named tuple: ``removable``, where the classifiers of the posterior contradict each
+            other, and ``irreducible``, where each of them is unsure, each of shape (n_samples,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bayespoint import BayesPointClassifier
+        >>> X = np.random.default_rng(0).normal(size=(200, 1))
+        >>> y = X[:, 0] + 0.5 * np.random.default_rng(1).normal(size=200) > 0
+        >>> clf = BayesPointClassifier(gamma=0.5, random_state=0).fit(X, y)
+        >>> removable, irreducible = clf.predict_uncertainty([[0.0], [9.0]])
+        >>> bool(irreducible[0] > removable[0]), bool(removable[1] > removable[0])
+        (True, True)
+        """
+        asked = self.prepared(X)
+        plain = replace(self.predictor_, log_weight=np.zeros_like(self.predictor_.log_weight))
+        parts = uncertainty(plain, asked)
+        check_answers("predict_uncertainty", np.stack(parts))
+        return parts
 
     def settled(self) -> Self:
         """Return an unfitted copy with the numbers and the method that this fit chose.
@@ -271,7 +312,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def label_noise_(self) -> float | Array:
-        """Rates of wrong labels used: one, or one a class."""
+        """Rates of wrong labels used: one, or one per class."""
         rates = self.settings_.class_noise
         return float(rates[0]) if np.all(rates == rates[0]) else rates
 
@@ -333,7 +374,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in "
                 f"model files; this fit used {self.inference_!r} and {self.decision_!r}."
             )
-        view = self.trained_.held_out.view()
+        view = check_answers("held_out_proba_", self.trained_.held_out).view()
         view.flags.writeable = False
         return view
 
@@ -359,12 +400,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 "EP by cells has a posterior for each cell: use sample_proba(X), or a cell_size "
                 "of all rows."
             )
-        if not draws.coef:
+        if not self.predictor_.n_draws:
             raise no_draws()
-        n_machines = len(draws.coef)
+        n_machines = len(draws.angle_errors)
         if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
             raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
-        coef = draws.coef[i]
+        coef: Matrix = (draws.coef or self.predictor_.draws())[i]
         shape = (coef.shape[0], self.trained_.n_samples)
         if sp.issparse(coef):
             columns = row[coef.indices]

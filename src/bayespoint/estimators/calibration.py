@@ -71,7 +71,7 @@ def out_of_fold(method: Method, problem: Problem, label: Array, plan: Plan) -> t
 
 
 def cosines_known(problem: Problem, outputs: Array) -> tuple[Array, Array]:
-    """Points that have outputs, and their cosines: of one machine, or one a class."""
+    """Points that have outputs, and their cosines: of one machine, or one per class."""
     known = np.flatnonzero(np.all(np.isfinite(outputs), axis=0))
     cosines = (outputs / np.sqrt(problem.rows.diagonal)).T[known]
     return known, cosines[:, 0] if len(problem.targets) == 1 else cosines

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bayespoint._support.types import Array, Matrix
-from bayespoint.estimators.predictors import Asked, Predictor
+from bayespoint.estimators.predictors import Asked, Predictor, gaussian_members
 from bayespoint.inference.engines import cell_outputs
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.space import decisions, links
@@ -72,6 +72,13 @@ class CellsPredictor(Predictor):
         z = self._draws(asked, members) / np.sqrt(np.maximum(self.softness, np.finfo(float).tiny))
         z /= self._lengths(asked)
         return np.stack([np.exp(self._log_proba(one, linked=False)) for one in z])
+
+    def committee_proba(self, asked: Asked, n_members: int, rng: np.random.RandomState) -> Array:
+        """Class probabilities by single classifiers at each point, (n_members, n, n_classes)."""
+        n_trees, length = len(self.model.roots), self._lengths(asked)
+        mean, variance = np.sum([np.array(one) for one in self._latent(asked)], axis=0) / n_trees
+        members = gaussian_members(mean / length, variance / length**2, n_members, rng)
+        return self.proba_of_latent(members)
 
     def choose_members(self, n_members: int, rng: np.random.RandomState) -> Array:
         """Seeds of draws."""

@@ -1,6 +1,7 @@
 """Expectation propagation by cells: when a classifier uses it, and with which settings."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,14 +18,15 @@ from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
+from bayespoint.space.kernels import LostDistancesError
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, probabilities, vote_outputs
 from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
-# with many machines, each of which has a matrix of them; small cells where all is in the features,
-# but not more columns than rows.
+# with many machines, each of which has a matrix of them, and of which some are asked whether they
+# are worth it; small cells where all is in the features, but not more columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
-LANDMARKS, MANY_MACHINES, FEW_LANDMARKS = 700, 4, 300
+LANDMARKS, MANY_MACHINES, FEW_LANDMARKS, ASKED_MACHINES = 700, 4, 300, 3
 TREES, TREES_WITH_LANDMARKS = 3, 2
 
 # One cell, which is exact, where its sweeps take at most so many operations: some seconds.
@@ -213,9 +215,10 @@ class CellTrials:
         number = min(FEW_LANDMARKS if few else LANDMARKS, len(self._trained) // 2)
         if not self._memory(number).at_once:
             return settings, 0
-        without = self.value(settings)
-        best, most, reached = settings, without + WORTH, without
-        tried = [settings]
+        if (reached := self.value(settings)) > enough:
+            return settings, 0
+        trials = self._of_largest() if few else self
+        best, most, tried = settings, trials.value(settings) + WORTH, [settings]
         if "gamma" in names:
             tried.append(replace(settings, gamma=settings.gamma / 4))
         if "softness" in names:
@@ -223,11 +226,18 @@ class CellTrials:
         chosen = 0
         for one in tried:
             # Where landmarks are worth nothing, others are not worth the time.
-            if self._late() or reached > enough or (one is not settings and not chosen):
+            if trials._late() or reached > enough or (one is not settings and not chosen):
                 break
-            if (value := self.value(one, number)) > most:
+            if (value := trials.value(one, number)) > most:
                 best, most, reached, chosen = one, value, value, number
         return best, chosen
+
+    def _of_largest(self) -> "CellTrials":
+        """Return the same trials of the largest classes, each told from the rest."""
+        other = copy(self)
+        other._machines = self._data.largest_classes(ASKED_MACHINES)
+        other._found, other._start = {}, (-np.inf, None)
+        return other
 
     def _climb(self, settings: Any, name: str, factor: float) -> Any:
         """Multiply or divide a setting by a factor as long as that is better."""
@@ -258,7 +268,10 @@ class CellTrials:
         return self._found[key]
 
     def _value(self, settings: Any, n_landmarks: int) -> float:
-        z, sites = self._outputs(settings, n_landmarks)
+        try:
+            z, sites = self._outputs(settings, n_landmarks)
+        except LostDistancesError:
+            return -np.inf
         weight = self._data.distinct.weight[self.rows]
         value = float(np.average(self._log_proba(z), weights=weight))
         if not n_landmarks and value > self._start[0]:
@@ -267,7 +280,11 @@ class CellTrials:
 
     def log_proba(self, settings: Any) -> Array:
         """Log-probability of each label left out, in the order of ``rows``."""
-        return self._log_proba(self._outputs(settings, max(settings.cells.n_landmarks, 0))[0])
+        try:
+            z, _ = self._outputs(settings, max(settings.cells.n_landmarks, 0))
+        except LostDistancesError:  # as improbable as can be
+            return np.full(len(self.rows), np.log(np.finfo(float).tiny))
+        return self._log_proba(z)
 
     def _log_proba(self, z: Array) -> Array:
         """Log-probabilities, by the steepness that suits them; sums over some of many machines."""

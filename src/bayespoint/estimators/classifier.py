@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from bayespoint._support.checks import refuse_dask
 from bayespoint._support.devices import MOST_LABEL_POINTS, is_tensor
 from bayespoint._support.types import Array, Seed
-from bayespoint.estimators import fitting, stream_merging, stream_steps
+from bayespoint.estimators import stream_merging, stream_steps
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import rows_of
+from bayespoint.estimators.first_fit import fit_in_time
 from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
 from bayespoint.estimators.parameters import Parameters, on_cpu_only
@@ -64,35 +65,37 @@ class BayesPointClassifier(KernelClassifier):
     ----------
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "precomputed"} or callable, \
             default="auto"
-        "auto": RBF, or Laplacian if that is better by more than 1.5 standard errors on rows left
-        out (by 3, where these are a small sample). The RBF kernel suits smooth boundaries, the
-        Laplacian kernel thresholds in several columns, as tables often have them. They are
-        compared where ``gamma`` is "held-out" or "ard", on 50 dense rows or more of at most 200
-        columns, several of them and not all of two values; else "auto" is RBF. A callable
+        "auto": RBF, or Laplacian if that is better on rows left out by more than 1.5 standard
+        errors (by 3 if these are a small sample). The RBF kernel suits smooth boundaries, the
+        Laplacian kernel suits thresholds in several columns, as tables often have them. They are
+        compared if ``gamma`` is "held-out" or "ard" and X has at least 50 dense rows and at most
+        200 columns, several of them and not all of two values; otherwise "auto" is RBF. A callable
         ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is called from
         several threads.
     gamma : float, array-like of shape (n_features,) or {"held-out", "ard", "evidence", "scale"}, \
             default="held-out"
         Kernel width, or one for each feature ("rbf" and "laplacian"; 0 leaves a feature out).
-        "ard": one for each feature, by the evidence of EP on all rows up to 1,000 or on whole cells
-        of more. "held-out": one width, or one for each feature, or half the way between, if that is
-        better by more than 1.5 standard errors on rows that had no part in learning it
-        (`gamma_choice_`); units of columns then do not matter, unless all but a quarter of the
-        columns have a range of a tenth of the largest at least: there one width in the units given
-        is tried, too. Widths of features are for at most 1,000 columns, and unless asked for with
-        "ard" for 50 rows at least. The common width is chosen from the training data by labels left
-        out; with EP (and for billiard and Gibbs sampler) by the probability of each label given all
-        others (equal rows are left out together, unless they have both labels), on at most 500
-        points, drawn in proportion to the classes, two a class at least, with a second look on at
-        most 2,000; for perceptrons by the log-loss out of five folds, on at most 2,000, with a
-        second look at narrower widths on at most 10,000; with EP by cells on some whole cells of
-        the final size, one row of five left out. "evidence": by the probability of all labels (of
-        EP, on at most 500 points). "scale": ``1 / (n_features * X.var())``, as in
-        `sklearn.svm.SVC`. Without effect where the kernel has no width.
+
+        - "held-out": one width, one for each feature, or half way between, by labels left out
+          (`gamma_choice_`). More than one width must be better by 1.5 standard errors on rows that
+          were not used to learn it. Units of columns then do not matter; if all but a quarter of
+          the columns have a range of at least a tenth of the largest, one width in the given units
+          is tried as well. Widths of features need at least 50 rows and at most 1,000 columns.
+        - "ard": one for each feature, by the evidence of EP, on up to 1,000 rows or on whole cells
+          of more.
+        - "evidence": one width, by the probability of all labels (of EP, on at most 500 points).
+        - "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
+
+        How labels are left out depends on the method. EP, billiard and Gibbs sampler: the
+        probability of each label given all others (equal rows are left out together, unless they
+        have both labels), on at most 500 points, at least two per class, then on at most 2,000.
+        Perceptrons: the log-loss of five folds, on at most 2,000 points, then narrower widths on at
+        most 10,000. EP by cells: whole cells of the final size, with one row in five left out.
+        ``gamma`` has no effect if the kernel has no width.
     feature_groups : array-like of shape (n_features,), default=None
-        A label, int or str, for each column of X: columns with the same label have one width where
-        widths are learnt, and `feature_importances_` leaves them out together. For the columns of
-        0 and 1 that one column of words becomes; `TableEncoder.feature_groups_` has the labels.
+        A label, int or str, for each column of X: columns with the same label share one width when
+        widths are learnt, and `feature_importances_` leaves them out together. Use it for the 0/1
+        columns that one column of words becomes; `TableEncoder.feature_groups_` has the labels.
         Columns of a group should be in the same unit. None: each column by itself.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
@@ -104,22 +107,27 @@ class BayesPointClassifier(KernelClassifier):
         Variance of a bias weight, added to the kernel before normalisation; 0 for none. "auto": 0,
         0.1, 1 or 10, by labels left out.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
-        How classifiers are drawn. "perceptron": each draw is a kernel perceptron run to zero
-        training errors on the points in a new random order (with ``decision="bayes_point"``
-        first on nine tenths of them, then on all). "billiard": exact draws of the
-        posterior, uniform on version space or, with ``label_noise``, weighted by it; it needs
-        all kernel rows and an m × m factor within ``cache_size``. "gibbs": the kernel Gibbs
-        sampler, for comparison; it has the same posterior and mixes far more slowly. "ep":
-        expectation propagation, a Gaussian approximation of the posterior in closed form, with
-        ``log_evidence_``; exact, it needs six m × m matrices, and two more a class; many rows are
-        divided into cells (``cell_size``). "auto": exact EP where its sweeps take some seconds at
-        most (up to about 2,200 points of two classes, 460 of ten) and ``cache_size`` is enough;
-        else EP by cells, or perceptrons where they are clearly better: both tell the same labels,
-        left out of at most 10,000 rows, and ``inference_reason_`` gives the two log-losses. With
-        label noise cells alone; perceptrons alone where cells cannot be ("precomputed",
-        ``decision="bayes_point"``, settings by the evidence).
+        How classifiers are drawn.
+
+        - "perceptron": each draw is a kernel perceptron run to zero training errors on the points
+          in a new random order (with ``decision="bayes_point"`` first on nine tenths of them, then
+          on all).
+        - "billiard": exact draws of the posterior, uniform on version space or, with
+          ``label_noise``, weighted by it; it needs all kernel rows and an m × m factor within
+          ``cache_size``.
+        - "gibbs": the kernel Gibbs sampler, for comparison; it has the same posterior and mixes far
+          more slowly.
+        - "ep": expectation propagation, a Gaussian approximation of the posterior in closed form,
+          with ``log_evidence_``. Exact, it needs six m × m matrices, and two more per class; many
+          rows are divided into cells (``cell_size``).
+        - "auto": exact EP if its sweeps take at most some seconds (up to about 2,200 points of two
+          classes, 460 of ten) and ``cache_size`` is enough. Otherwise EP by cells, or perceptrons
+          if they are clearly better: both predict the same labels, left out of at most 10,000 rows,
+          and ``inference_reason_`` gives the two log-losses. With label noise always cells;
+          perceptrons if cells are not possible ("precomputed", ``decision="bayes_point"``, settings
+          by the evidence).
     n_draws : int, default=100
-        Classifiers drawn for each class (for each pair of classes where there are two).
+        Classifiers drawn for each class (once for two classes).
     softness : float or {"held-out", "evidence"}, default="held-out"
         Soft boundaries: the diagonal of the training Gram matrix is multiplied by
         ``1 + softness``. With 0 every draw has no training error, and data that cannot be
@@ -132,48 +140,52 @@ class BayesPointClassifier(KernelClassifier):
         the other class are labelled k over how often points of class k are. "evidence": one rate,
         as for ``gamma``.
     decision : {"auto", "bayes_point", "vote", "calibrated", "span_vote"}, default="auto"
-        "bayes_point" decides by the centre of the draws. "vote" averages the exact predictive
-        probability over the draws, what the training points leave open, softness and the mean
-        rate of label noise included; it needs four m × m matrices within ``cache_size``.
-        "span_vote" is the share of draws that say a class (Bayesian transduction as published),
-        for comparison: draws know nothing beyond the span of the training points, so that far
-        from them it is too sure. "calibrated" (EP only) is a link of the votes, fitted to labels
-        left out; no class has a probability of 0 because none of n rows had it: at least 0.1 / n is
-        left to all other classes, before class weights. "auto" is "vote" for billiard and Gibbs
-        sampler, "calibrated" for EP and "bayes_point" for perceptrons.
+        - "bayes_point": the centre of the draws decides.
+        - "vote": the average of the exact predictive probability over the draws, including what the
+          training points leave open, softness and the mean rate of label noise; it needs four m × m
+          matrices within ``cache_size``.
+        - "calibrated" (EP only): a link of the votes, fitted to labels left out. At least 0.1 / n
+          is left to all other classes together, before class weights, so no class gets a
+          probability of 0 only because none of n rows had it.
+        - "span_vote": the share of draws that say a class (Bayesian transduction as published), for
+          comparison. Draws know nothing beyond the span of the training points, so far from them it
+          is too sure.
+        - "auto": "vote" for billiard and Gibbs sampler, "calibrated" for EP and "bayes_point" for
+          perceptrons.
     cell_size : int or "auto", default="auto"
-        Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows nothing of the
-        rows of others but what landmarks tell. "auto": one cell with all rows, which is exact,
-        where that takes seconds and ``cache_size`` is enough, else 1,000, or fewer with a linear
-        kernel, to which cells do not matter.
+        Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows of the rows of
+        others only what landmarks tell. "auto": one cell with all rows, which is exact, if that
+        takes seconds and ``cache_size`` is enough; otherwise 1,000, or fewer with a linear kernel,
+        where cells do not matter.
     n_landmarks : int or "auto", default="auto"
         Of EP with several cells: rows whose kernel values are features common to all cells; 0 for
-        none. "auto": 0, or 700 (300 for four classes and more), by labels left out; with a linear
+        none. "auto": 0 or 700 (300 for four or more classes), by labels left out; with a linear
         kernel the columns of X themselves, if fewer than 1,500, which is exact.
     n_trees : int or "auto", default="auto"
-        Of EP with several cells: divisions into cells that are averaged. "auto": 3, or 2 with
-        landmarks, or 1 with those of four classes and more and with the columns of a linear kernel.
+        Of EP with several cells: divisions into cells that are averaged. "auto": 3; 2 with
+        landmarks; 1 with landmarks of four or more classes and with the columns of a linear kernel.
     half_life : float, optional
         Of `partial_fit`: rows after which a row counts half, for rules that change.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of class c is multiplied by its weight, and
         probabilities and `decision_function` follow.
     cache_size : float, default=2000
-        Memory for kernel rows, in MB, at least 128 rows; the runs take up to a quarter of it
-        more.
+        Memory for kernel rows, in MB, at least 128 rows; the runs take up to a quarter more.
     max_time : float, optional
-        Seconds after which fitting ends with the draws it has. Fewer runs then share rows, so
-        that some are finished in time; a fit without limit is faster. The billiard factorises
-        its m × m matrix first, whatever the limit.
+        Seconds after which fitting ends with what it has. Of 1,500 rows or more, EP and perceptrons
+        fit 500 first, and the fit that tells labels left out better is kept: `inference_reason_`
+        says which. If there is little time for all rows, they are fitted in small cells with the
+        settings of the first fit. Fewer runs of perceptrons then share rows, so that some finish
+        in time; a fit without limit is faster. The billiard always factorises its m × m matrix
+        first.
     tol : float, default=1e-3
         Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
-        is below this; sweeps of EP, once one more changes no output by more than this many of its
-        standard deviations, or ten times as many by cells.
+        is below this. Sweeps of EP end once no output changes by more than this many of its
+        standard deviations (ten times as many by cells).
     warm_start : bool, default=False
         Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
-        is taken away if there are more. The seed stays that of the first fit; the billiard flies
-        on from where it was. EP starts from the sites of the last fit, and takes other settings,
-        too.
+        is removed if there are more. The seed stays that of the first fit; the billiard continues
+        where it was. EP starts from the sites of the last fit, also with other settings.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where to compute: "cuda" on an NVIDIA GPU, through PyTorch; "auto" there if there is one.
         X may then be a tensor.
@@ -193,7 +205,7 @@ class BayesPointClassifier(KernelClassifier):
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
         softened metric, phi being the feature map of the kernel with bias and normalisation.
     gamma_ : float or ndarray of shape (n_features,)
-        Width used, or one a feature: the larger, the more a feature matters; 0 leaves it out.
+        Width used, or one per feature: the larger, the more a feature matters; 0 leaves it out.
     gamma_choice_ : dict
         What labels left out said of one width and of a width for each feature.
     bias_, softness_ : float
@@ -220,8 +232,10 @@ class BayesPointClassifier(KernelClassifier):
         What the model says of each training row without it, after a fit with EP, or with at least
         ten perceptrons and ``decision="bayes_point"``. Class weights shift it, too.
     label_error_proba_ : ndarray of shape (n_samples,)
-        Posterior probability that each training label is wrong, after a fit with the billiard,
-        the Gibbs sampler or EP, as with ``label_noise`` > 0.
+        Probability that each training label is wrong, after a fit with the billiard, the Gibbs
+        sampler or EP, or with at least ten perceptrons and ``decision="bayes_point"``.
+    n_label_errors_ : ndarray of shape (3,)
+        Expected number of wrong training labels, and the ends of a 95 % interval.
     log_evidence_ : float
         With EP: approximate logarithm of the probability of the labels, summed over the machines.
         Larger for settings that fit better. With "evidence" and another method: that of the points
@@ -331,9 +345,14 @@ class BayesPointClassifier(KernelClassifier):
         other = copy(self)
         with place.computing(FIT_LESS):
             inputs, labels = place.training_inputs(other, X, y, precomputed=parameters.precomputed)
+            names = getattr(other, "feature_names_in_", None)
+            parameters = replace(parameters, column_names=names)
             data = data_of(parameters, inputs, labels, sample_weight)
             del inputs  # the memory of all rows: data have the distinct ones
-            fitted = fitting.fit(parameters, place, data, budget, before)
+            fitted = fit_in_time(
+                parameters, place, data, budget, before,
+                lambda found, rows: holding(other, found).predict_proba(rows_of(X, rows)),
+            )  # fmt: skip
             other._keep_first(fitted, X, y, sample_weight)
         self.__dict__ = other.__dict__
         budget.raise_if_interrupted()
@@ -585,31 +604,48 @@ class BayesPointClassifier(KernelClassifier):
 
     @property
     def label_error_proba_(self) -> Array:
-        """Posterior probability that each training label is wrong, one for each row given to fit.
+        """Probability that each training label is wrong, one for each row given to fit.
 
-        From draws of the billiard or the Gibbs sampler, or from EP: how often the output at the
-        point, without its softness, has not the sign of its label. For more classes, one less the
-        share of the label in the votes of all classes: good for ranking, as a probability somewhat
-        too high. NaN for rows of weight 0.
+        By Bayes' rule from what the model says of the row without it and from the rates of wrong
+        labels: those of ``label_noise``, or, where that is 0, those that make labels left out most
+        probable, one for all or one for each pair of classes. A label that is unlikely because
+        classes overlap is not wrong. The sum is the expected number of wrong labels. NaN for rows
+        of weight 0.
         """
-        if not hasattr(self, "trained_"):
-            raise AttributeError("label_error_proba_ is there once the classifier is fitted.")
-        proba, label = self.trained_.label_proba, self.trained_.label
-        if proba is None or label is None:
-            if getattr(self, "stream_", None) is not None and len(self.stream_.history):
-                raise AttributeError("label_error_proba_ is there after fit, not partial_fit.")
-            if METHODS[self.inference_].from_posterior:
-                raise AttributeError(
-                    f"label_error_proba_ is left out above {MOST_LABEL_POINTS:,} points on a GPU "
-                    f"unless decision='vote': fit with that, or with device='cpu'."
-                )
-            raise AttributeError(
-                f"label_error_proba_ is there after a fit of BayesPointClassifier with "
-                f"inference='billiard', 'gibbs' or 'ep', as with label_noise > 0; this one was "
-                f"fitted with {self.inference_!r}."
-            )
+        proba, label = self._label_errors("label_error_proba_")
         own = np.take_along_axis(proba, label[:, None], axis=1)
         return 1.0 - own[:, 0]
+
+    @property
+    def n_label_errors_(self) -> Array:
+        """Expected number of wrong training labels, and the ends of a 95 % interval, (3,).
+
+        Weights count. The interval has the uncertainty of rates that were not given.
+        """
+        self._label_errors("n_label_errors_")
+        if self.trained_.n_wrong is None:
+            raise AttributeError("n_label_errors_ is not in this older model file: fit again.")
+        return self.trained_.n_wrong.copy()
+
+    def _label_errors(self, name: str) -> tuple[Array, Array]:
+        """Probability of true classes, and labels; an error where they are not known."""
+        if not hasattr(self, "trained_"):
+            raise AttributeError(f"{name} is there once the classifier is fitted.")
+        proba, label = self.trained_.label_proba, self.trained_.label
+        if proba is not None and label is not None:
+            return proba, label
+        if getattr(self, "stream_", None) is not None and len(self.stream_.history):
+            raise AttributeError(f"{name} is there after fit, not partial_fit.")
+        if METHODS[self.inference_].from_posterior:
+            raise AttributeError(
+                f"{name} is left out above {MOST_LABEL_POINTS:,} points on a GPU unless "
+                f"decision='vote': fit with that, or with device='cpu'."
+            )
+        raise AttributeError(
+            f"{name} needs what the model says of rows without them: fit with inference='ep', "
+            f"'billiard' or 'gibbs', or with 'perceptron', decision='bayes_point' and 10 draws or "
+            f"more; this fit used {self.inference_!r} and {self.decision_!r}."
+        )
 
 
 def holding(estimator: BayesPointClassifier, fitted: Fitted) -> BayesPointClassifier:

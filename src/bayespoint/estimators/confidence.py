@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 
 from bayespoint._support.types import Array
 from bayespoint.estimators.risk import numbers_of_labels
+from bayespoint.space.given import check_answers, numbers
 
 RULES = ("probability", "gap", "output", "vote")
 # As many as BayesPointClassifier draws by default: a share is then known to 0.05 at worst.
@@ -26,7 +27,7 @@ def confidence_of(estimator: Any, X: Any, rule: Any, labels: Any = None) -> Arra
     if rule == "vote":
         return _vote_share(estimator, X, labels)
     if callable(rule):
-        return np.asarray(rule(estimator, X), dtype=np.float64)
+        return numbers("confidence(estimator, X)", rule(estimator, X), finite=False)
     if rule == "probability":
         # Not always the largest one: labels may have a threshold of their own.
         number = numbers_of_labels("predict(X)", labels, estimator.classes_)
@@ -60,8 +61,14 @@ def label_proba(estimator: Any, X: Any) -> Array:
     Of classifiers other than ours, which are trained with their class weights, ``predict_proba``.
     """
     check_has_proba(estimator)
-    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    proba = said(estimator, "predict_proba", X).astype(np.float64)
     return unweighted(proba, log_weight_of(estimator))
+
+
+def said(estimator: Any, method: str, X: Any) -> Array:
+    """What a method of a classifier, ours or not, says of rows; none of it is NaN."""
+    found = np.asarray(getattr(estimator, method)(X))
+    return check_answers(f"{type(estimator).__name__}.{method}", found)
 
 
 def check_has_proba(estimator: Any) -> None:
@@ -107,11 +114,11 @@ def check_rule(rule: Any) -> None:
 def _outputs(estimator: Any, X: Any) -> Array:
     """One output per class, shape (n_samples, n_classes)."""
     if hasattr(estimator, "decision_function"):
-        outputs = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        outputs = said(estimator, "decision_function", X).astype(np.float64)
         if outputs.ndim == 1:
             outputs = np.column_stack((-outputs, outputs))
     elif hasattr(estimator, "predict_proba"):
-        outputs = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        outputs = said(estimator, "predict_proba", X).astype(np.float64)
     else:
         raise TypeError(
             f"{type(estimator).__name__} has neither decision_function nor predict_proba, which "

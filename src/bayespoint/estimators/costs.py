@@ -4,12 +4,12 @@ A matrix has a row per true class and a column per decision: the classes, and pe
 With probabilities p the decision d costs sum_c p_c costs[c, d] on average.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.risk import checked, checked_weight, errors_of, numbers_of_labels
@@ -59,6 +59,8 @@ def cost_matrix(costs: Any, classes: Array, reject_label: Any = None) -> Array:
     named, names = named_costs(costs), classes.tolist()
     if named is not None:
         costs = _ordered(named, names, reject_label)
+    if np.ma.is_masked(costs):
+        raise ValueError("costs has masked entries; give finite numbers for all")
     try:
         found = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError):
@@ -125,20 +127,24 @@ def warn_of_useless(costs: Array, names: Sequence[Any]) -> None:
     n = len(names)
     decisions = [*map(repr, names), REJECT]
     if costs.shape[1] > n and np.all(costs[:, n:] <= costs[:, :n]):
-        warnings.warn(
-            "costs has rejecting never dearer than any decision, whatever the true class, so every "
-            "case is rejected; raise its column, or leave it out.",
-            stacklevel=5,  # where fit was called
+        warn(
+            "costs makes rejecting never more expensive than any decision, for all true classes, "
+            "so every case is rejected; raise its column, or leave it out.",
         )
         return
+    if np.all(costs == costs[:, :1]):
+        warn(
+            f"costs has all decisions cost the same, so every case is labelled {decisions[0]}; are "
+            "rows the true classes?",
+        )
     for useless in range(costs.shape[1]):
-        cheaper = np.all(costs < costs[:, [useless]], axis=0)
+        other = costs[:, [useless]]
+        cheaper = np.all(costs <= other, axis=0) & np.any(costs < other, axis=0)
         if cheaper.any():
-            warnings.warn(
-                f"costs has decision {decisions[useless]} dearer than "
-                f"{decisions[cheaper.argmax()]} whatever the true class, so it is never made; are "
-                "rows the true classes?",
-                stacklevel=5,  # where fit was called
+            warn(
+                f"costs has decision {decisions[useless]} never cheaper than "
+                f"{decisions[cheaper.argmax()]}, and more expensive for some true classes, so "
+                "there is no reason to make it; are rows the true classes?",
             )
 
 

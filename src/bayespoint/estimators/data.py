@@ -1,6 +1,6 @@
 """From X and y to the distinct rows, labels and weights that a fit works with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,8 +44,28 @@ class TrainingData:
 
     @property
     def n_machines(self) -> int:
-        """Binary problems: one for two classes, else one a class."""
+        """Binary problems: one for two classes, else one per class."""
         return len(self.classes) if len(self.classes) > 2 else 1
+
+    def some(self, chosen: Array) -> "TrainingData":
+        """Return some of the distinct rows; others of X are as if their weight was 0."""
+        place = np.full(len(self.distinct.row) + 1, -1)
+        place[chosen] = np.arange(len(chosen))
+        label, weight = self.distinct.label[chosen], self.distinct.weight[chosen]
+        distinct = self.distinct._replace(
+            row=self.distinct.row[chosen], label=label, weight=weight,
+            group=self.distinct.group[chosen], member=place[self.distinct.member],
+        )  # fmt: skip
+        totals = np.bincount(label, weight, minlength=len(self.classes))
+        return replace(
+            self, inputs=self.inputs.take(chosen), distinct=distinct,
+            class_share=totals / totals.sum(),
+        )  # fmt: skip
+
+    def largest_classes(self, most: int) -> list[int]:
+        """Machines of the largest classes, for what is too slow with all of many."""
+        largest = np.argsort(-self.class_share, kind="stable")[:most].tolist()
+        return [1] if len(self.classes) == 2 else largest
 
     @cached_property
     def own_copies(self) -> Array:

@@ -17,15 +17,17 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.base import Trained
 from bayespoint.estimators.calibration import LinkWork, folds_of, link_of
 from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.label_errors import LabelErrors
 from bayespoint.estimators.making import (
     Inferred,
     draws_of,
     held_out_proba,
-    label_probabilities,
     left_out_of,
     predictor_of,
+    proba_left_out,
     scores_left_out,
     votes_link,
+    wrong_labels,
 )
 from bayespoint.estimators.parameters import Parameters, by_evidence
 from bayespoint.estimators.predictors import BayesPointPredictor, Predictor
@@ -34,6 +36,7 @@ from bayespoint.estimators.streams import Stream, begun
 from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Draws, Gaussian, Plan
 from bayespoint.inference.ep.cells.method import Cells, HeldCells, cell_problem, infer_cells
+from bayespoint.inference.ep.method import HeldSites
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
@@ -145,21 +148,33 @@ def finish(
 ) -> Fitted:  # fmt: skip
     """Make what decides from what inference found, with its link, and what people may ask for."""
     predictor = predictor_of(inferred, problem, data, settings, kernel)
-    label_proba, label = label_probabilities(
-        inferred, problem, data, settings, predictor, place.most_label_points
-    )
     links = _links(parameters, data, settings, problem, plan, inferred, predictor)
     if links is not None:
         predictor = replace(predictor, link=links.link)  # type: ignore[call-arg]
-    held_out = held_out_proba(inferred, problem, data, predictor, links)
+    left_out = proba_left_out(inferred, problem, data, predictor, links)
+    held_out = held_out_proba(left_out, data, predictor)
     if plan.budget.interrupted and held_out is not None and np.any(np.isnan(held_out)):
         held_out = None  # the rest of it takes predictions
+    errors = wrong_labels(
+        inferred, problem, data, settings, predictor, left_out, place.most_label_points
+    )
     trained = replace(
-        trained, label_proba=label_proba, label=label, held_out=held_out,
+        remembering(trained, data, errors), held_out=held_out,
         drawn_with=trained.drawn_with | {"inference": settings.inference},
     )  # fmt: skip
     fitted = fitted_of(place, data, settings, inferred, predictor, trained)
     return replace(fitted, stream=_stream(data, settings, inferred, trained.entropy))
+
+
+def remembering(trained: Trained, data: TrainingData, errors: LabelErrors | None) -> Trained:
+    """Remember which labels may be wrong, for each row of X; NaN for rows of weight 0."""
+    if errors is None:
+        return trained
+    member, none = data.distinct.member, np.full(len(data.classes), np.nan)
+    return replace(
+        trained, label_proba=np.vstack([errors.proba, none])[member],
+        label=np.append(data.distinct.label, 0)[member], n_wrong=errors.number,
+    )  # fmt: skip
 
 
 def fitted_of(
@@ -175,6 +190,13 @@ def fitted_of(
         known = None if np.isnan(evidence) else evidence  # a stream does not
         settings = replace(settings, log_evidence=known)
     draws = replace(draws_of(inferred), factor=None, left_out=None)
+    if getattr(predictor, "origin", None) is not None:
+        draws = replace(draws, coef=[])  # made again when they are asked for
+    if data.inputs.diagonal() is None:
+        hashes = data.inputs.hashes()
+        if trained.hashes is not None:  # of rows that a stream may hold no more
+            hashes = np.concatenate([hashes, trained.hashes])
+        trained = replace(trained, hashes=np.unique(hashes))
     return Fitted(
         place.name, data.classes, settings, trained, predictor, draws,
         data.distinct.row[predictor.used], data.inputs.support_vectors(predictor.used),
@@ -201,7 +223,7 @@ def begin(
     if changed:
         raise ValueError(
             f"warm_start=True goes on with the last fit, but {changed} changed "
-            f"since then. Set warm_start=False to start anew."
+            f"since then. Set warm_start=False to start again."
         )
     trained = Trained(data.n_samples, data.distinct.row, before.trained.entropy, drawn_with)
     return before.draws if before.draws.finished else None, trained
@@ -209,7 +231,7 @@ def begin(
 
 def _can_go_on(draws: Draws) -> bool:
     """Whether a fit left draws, or sites of cells, for another one."""
-    return bool(draws.coef) or isinstance(draws.resume, HeldCells)
+    return bool(draws.coef) or isinstance(draws.resume, HeldCells | HeldSites)
 
 
 def _as_before(settings: Settings, before: Fitted) -> Settings:
@@ -284,6 +306,6 @@ def _stream(
         return None
     distinct = data.distinct
     n_trees = len(inferred.model.roots) if isinstance(inferred, Cells) else 1
-    scores = scores_left_out(inferred, data)[0]
+    scores = scores_left_out(inferred, data)
     stream = begun(distinct.label, distinct.weight, n_trees, scores, entropy, distinct.fingerprint)
     return replace(stream, number=last_of(distinct), seen=data.n_samples, anew=data.n_samples)

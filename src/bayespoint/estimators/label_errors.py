@@ -1,62 +1,288 @@
-"""How probable it is that training labels are wrong."""
+"""How probable it is that training labels are wrong.
 
-from typing import Any
+True classes y of a row x have probabilities pi_j(x); labels are T_jk = P(label k | true class j),
+whatever x. So labels have probabilities p_k(x) = sum_j pi_j(x) T_jk, and a row with label k has
+
+    P(y = j | x, k) = pi_j(x) T_jk / p_k(x),
+
+one less the entry j = k of which is the probability that the label is wrong. pi is the power t,
+normalised, of how probable the classes are without the row and without softness: a fit that takes
+labels for right has softness for those that are wrong, which would hide them. t, which says how
+classes overlap, and T are averaged over, in proportion to the probability of the labels of rows
+left out. Where rates are given, T is.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax
+from scipy.stats import norm
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.problem import Problem
-from bayespoint.space.decisions import combine_votes, draw_votes
+from bayespoint.space.decisions import LEAST_PROBABILITY, combine_votes, probability_of_sign
+from bayespoint.space.links import VOTES_USUAL
+from bayespoint.space.merging import of_each_class
+from bayespoint.space.posterior import dense
+
+# Rows that noise is found from, at most: more change it little, and take time.
+MOST_ROWS = 20_000
+
+# Logarithms of the power t, and roots of the overall rate of wrong labels, on which all are equally
+# likely before labels are seen; points of a grid of these, how often it is made finer, and how much
+# less probable labels may be at its ends than at their best, in logarithms.
+LOG_POWERS = (-1.0, 2.5)
+ROOTS = (0.0, 0.7)
+GRID, FINER, NEGLIGIBLE = 10, 2, 8.0
+
+# Rows that a class is taken to have beside its own, whose labels are wrong at the overall rate and
+# any of the others: pairs of classes differ from that where labels left out ask for it.
+PRIOR_ROWS = (100.0, 10.0)
+FOLDS = 5
+
+# Steps for the pairs, and the change at which they end.
+STEPS, STILL = 100, 1e-4
+
+# Chance of a label below which draws have the same weight: sums of weights stay finite.
+LEAST_CHANCE = 1e-100
+
+# Probability that the number of wrong labels lies in its interval.
+INTERVAL = 0.95
 
 
-def class_probabilities(votes: list[Any]) -> Array:
-    """Posterior probability of each true class at the training points, (n_points, n_classes).
+class _Guess(NamedTuple):
+    """A power and T, one for each fold, and how probable they are."""
 
-    A label is right if the output *without* the softness term has its sign.
+    share: float
+    power: float
+    noise: Array  # (n_folds, n_classes, n_classes)
+
+
+class LabelErrors(NamedTuple):
+    """Which labels are wrong."""
+
+    proba: Array  # of each true class, (n, n_classes)
+    number: Array  # of wrong labels: expected, and the ends of an interval, (3,)
+
+
+def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> LabelErrors:
+    """Find how probable each true class is, given the label.
 
     Parameters
     ----------
-    votes : list of pairs of ndarray of shape (n_points,)
-        For each machine, the probability that this output is negative, and positive.
+    proba : ndarray of shape (n, n_classes)
+        What the model says of each row without it: which class its function decides for.
+    label : ndarray of shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Copies.
+    rates : ndarray of shape (n_classes,)
+        Share of wrong ones among labels of each class, as in ``label_noise``; all 0: unknown.
     """
-    each = votes[0] if len(votes) == 1 else [yes for _, yes in votes]
-    return np.exp(combine_votes(np.stack(each, axis=-1), 0.0))
+    logs = np.log(np.maximum(proba, LEAST_PROBABILITY))
+    chosen = of_each_class(label, MOST_ROWS, np.random.SeedSequence(0))
+    some = _Labels(logs[chosen], label[chosen], weight[chosen], chosen)
+    if np.any(rates):
+        noise = noise_of_rates(rates)[None]
+        guesses = [_Guess(1.0, some.power(noise), noise)]
+    else:
+        guesses = _found(some)
+    everyone = _Labels(logs, label, weight, np.arange(len(label)))
+    found, wrong = np.zeros_like(logs), []
+    for guess in guesses:
+        given_label = everyone.true_proba(guess.power, guess.noise)
+        found += guess.share * given_label
+        wrong.append(float(weight @ (1 - given_label[np.arange(len(label)), label])))
+    right = found[np.arange(len(label)), label]
+    chance = float(np.sqrt(weight**2 @ (right * (1 - right))))
+    return LabelErrors(found, _number(guesses, np.array(wrong), chance))
 
 
-def sampled_votes(
+def noise_of_rates(rates: Array) -> Array:
+    """T of rates q_k of labels: T_jk / T_kk = q_k / (1 - q_k) / (n_classes - 1), rows sum to 1."""
+    n = len(rates)
+    odds = np.tile(rates / (1 - rates) / (n - 1), (n, 1))
+    np.fill_diagonal(odds, 1.0)
+    return odds * np.linalg.solve(odds, np.ones(n))
+
+
+class _Labels:
+    """Labels of rows, and their log-probability for a power and for T, one for each fold.
+
+    Rows are dealt to the folds by their numbers.
+    """
+
+    def __init__(self, logs: Array, label: Array, weight: Array, number: Array) -> None:
+        self.logs, self.label, self.weight, self.number = logs, label, weight, number
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.logs.shape[1]
+
+    def fold(self, n_folds: int) -> Array:
+        """Fold of each row."""
+        return self.number % n_folds
+
+    def sharpened(self, power: float) -> Array:
+        """Pi, (n, n_classes)."""
+        return np.exp(log_softmax(power * self.logs, axis=1))
+
+    def likelihood(self, noise: Array) -> Array:
+        """T_jk of the labels k of rows, (n, n_classes), by the T of the fold of each."""
+        return noise[self.fold(len(noise)), :, self.label]
+
+    def log_proba(self, power: float, noise: Array) -> Array:
+        """Log-probabilities of the labels, times their weights."""
+        p = np.sum(self.sharpened(power) * self.likelihood(noise), axis=1)
+        return self.weight * np.log(np.maximum(p, LEAST_PROBABILITY))
+
+    def score(self, power: float, noise: Array) -> float:
+        """Log-probability of all labels and of the power, which is about 1 where rows are few."""
+        mean, deviation = VOTES_USUAL
+        away = (np.log(power) - mean) / deviation
+        return float(self.log_proba(power, noise).sum() - 0.5 * away**2)
+
+    def power(self, noise: Array) -> float:
+        """Best power for T."""
+        best = minimize_scalar(
+            lambda log: -self.score(np.exp(log), noise), bounds=LOG_POWERS, method="bounded",
+            options={"xatol": 1e-2},
+        )  # fmt: skip
+        return float(np.exp(best.x))
+
+    def true_proba(self, power: float, noise: Array) -> Array:
+        """Probability of each true class given the label."""
+        joint = self.sharpened(power) * self.likelihood(noise)
+        return joint / np.maximum(joint.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
+
+    def counts(self, power: float, noise: Array) -> Array:
+        """Expected numbers of each true class and label, (n_folds, true, label), by T of all."""
+        place = self.fold(FOLDS) * self.n_classes + self.label
+        shares = self.weight[:, None] * self.true_proba(power, noise)
+        sums = [np.bincount(place, w, FOLDS * self.n_classes) for w in shares.T]
+        return np.array(sums).reshape(self.n_classes, FOLDS, -1).swapaxes(0, 1)
+
+
+def _uniform(rate: float, n_classes: int) -> Array:
+    """T of labels that are wrong at a rate, and then any of the others: the same for all folds."""
+    noise = np.full((1, n_classes, n_classes), rate / (n_classes - 1))
+    noise[:, range(n_classes), range(n_classes)] = 1 - rate
+    return noise
+
+
+def _scaled(noise: Array, size: float, rate: float) -> Array:
+    """T with as many wrong labels as a rate in the place of ``size``, up to half of a class."""
+    wrong = 1 - np.diagonal(noise, axis1=-2, axis2=-1)
+    factor = np.minimum(rate / size, ROOTS[1] ** 2 / np.maximum(wrong, size))[..., None]
+    return factor * noise + (1 - factor) * np.eye(noise.shape[-1])
+
+
+def _found(labels: _Labels) -> list[_Guess]:
+    """Guesses in proportion to the probability of the labels: one rate, or pairs of classes.
+
+    T of a fold is found without its rows, but for the overall rate.
+    """
+    n = labels.n_classes
+    guesses = _guesses(labels, lambda rate: _uniform(rate, n))
+    for rows in PRIOR_ROWS if n > 2 else ():
+        best = max(guesses, key=lambda guess: guess.share)
+        rate = _wrong(labels, best)
+        pairs = _pairs(labels, best, rows * _uniform(rate, n)[0])
+        gain = labels.log_proba(best.power, pairs) - labels.log_proba(best.power, best.noise)
+        if gain.sum() <= gain.std() * np.sqrt(len(gain)):  # less than a standard error
+            break
+        size = _wrong(labels, best._replace(noise=pairs))
+        guesses = _guesses(labels, partial(_scaled, pairs, size))
+    return guesses
+
+
+def _wrong(labels: _Labels, guess: _Guess) -> float:
+    """Share of wrong labels."""
+    right = labels.true_proba(guess.power, guess.noise)[np.arange(len(labels.label)), labels.label]
+    share, most = labels.weight / labels.weight.sum(), ROOTS[1] ** 2
+    with np.errstate(over="ignore"):  # of weights next to nothing
+        least = min(1 / labels.weight.sum(), most)
+    return float(np.clip(share @ (1 - right), least, most))
+
+
+def _guesses(labels: _Labels, noise_of: Callable[[float], Array]) -> list[_Guess]:
+    """Rates that the labels allow for, each with its best power."""
+    roots = known = np.linspace(*ROOTS, GRID)
+    logs = known_logs = np.log([labels.power(noise_of(root**2)) for root in roots])
+    for finer in range(FINER + 1):
+        values = np.array([
+            labels.score(np.exp(log), noise_of(root**2))
+            for root, log in zip(roots, logs, strict=True)
+        ])  # fmt: skip
+        if finer < FINER:
+            likely = np.flatnonzero(values > values.max() - NEGLIGIBLE)
+            low, high = max(likely[0] - 1, 0), min(likely[-1] + 1, GRID - 1)
+            roots = np.linspace(roots[low], roots[high], GRID)
+            logs = np.interp(roots, known, known_logs)
+    shares = np.exp(values - values.max())
+    return [
+        _Guess(share, power, noise_of(root**2))
+        for share, power, root in zip(shares / shares.sum(), np.exp(logs), roots, strict=True)
+    ]
+
+
+def _pairs(labels: _Labels, begin: _Guess, prior: Array) -> Array:
+    """T for each fold by expectation and maximisation on all others, (n_folds, ...)."""
+    noise = np.broadcast_to(begin.noise, (FOLDS, *prior.shape))
+    found = []
+    for fold in range(FOLDS):
+        own = noise[fold][None]
+        for _ in range(STEPS):
+            counts = labels.counts(begin.power, own)
+            counts = counts.sum(axis=0) - counts[fold] + prior
+            before, own = own, (counts / counts.sum(axis=1, keepdims=True))[None]
+            if np.max(np.abs(own - before)) < STILL:
+                break
+        found.append(own[0])
+    return np.array(found)
+
+
+def _number(guesses: list[_Guess], wrong: Array, chance: float) -> Array:
+    """Expected number of wrong labels; ends of an interval, by rates and by chance."""
+    shares, tails = np.array([guess.share for guess in guesses]), (1 - INTERVAL) / 2
+    expected = float(shares @ wrong)
+    low, high = np.interp([tails, 1 - tails], np.cumsum(shares) - 0.5 * shares, wrong)
+    sure = norm.ppf(1 - tails) * chance
+    below, above = np.hypot([expected - low, high - expected], sure)
+    return np.array([expected, max(expected - below, 0.0), expected + above])
+
+
+# ------------------------------------------------------------------------------ rows left out
+
+
+def sampled_without(
     problem: Problem, coef: list[Matrix], factor: Any, whitener: Array | None = None
-) -> list[Any]:
-    """Votes of draws.
+) -> Array:
+    """Probabilities of the classes at points left out, (n_points, n_classes), from draws.
 
-    Given a draw of the softened outputs, that without softness is Gaussian still, with variance
-    ridge_i - ridge_i^2 (K + ridge)^-1_ii.
-
-    Parameters
-    ----------
-    problem : Problem
-    coef : list of ndarray of shape (n_draws, n_points)
-        Draws of each machine.
-    factor : Factor
-        Of the softened Gram matrix.
-    whitener : ndarray, optional
-        Of the factor, where it was computed already.
+    Given a draw at all other points, of length r, the output at one is Gaussian with precision
+    (K^-1)_ii and mean g_i - coef_i / (K^-1)_ii, K having the softness. That draw, too, depends on
+    the label of the point: weighting it by 1 / P(label | draw at the others) takes the label away.
+    Labels depend on directions alone, so that r is that of a Gaussian vector. The output that
+    decides is without softness.
     """
-    ridge = problem.ridge
-    variance = np.zeros_like(ridge)
-    if np.any(ridge):
-        precision = factor.precision(whitener)
-        variance = np.maximum(ridge - ridge**2 * precision, 0.0)
+    full = factor.rank == len(problem.row)  # else outputs at the others say all
+    spread = 1 / factor.precision(whitener) if full else np.zeros(len(problem.row))
+    alone = np.maximum(spread - problem.ridge, np.finfo(float).tiny) if full else spread
     votes = []
-    for draws in coef:
-        outputs = problem.rows.outputs(0.0 * ridge, draws)
-        votes.append([vote.mean(axis=0) for vote in draw_votes(outputs, variance, factor.rank)])
-    return votes
-
-
-def gaussian_votes(targets: Array, wrong: Any) -> list[Any]:
-    """Votes of posteriors in closed form, from the probability that each target is wrong."""
-    votes = []
-    for target, of_each in zip(targets, wrong, strict=True):
-        yes = np.where(target > 0, 1 - of_each, of_each)
-        votes.append([1 - yes, yes])
-    return votes
+    for target, odds, draws in zip(problem.targets, problem.odds, map(dense, coef), strict=True):
+        length = np.sqrt(np.random.RandomState(0).chisquare(factor.rank, size=(len(draws), 1)))
+        latent = length * (problem.outputs(draws) - spread * draws)
+        softened = probability_of_sign(latent, spread)
+        own = np.where(target > 0, softened, 1 - softened)
+        weights = 1 / np.maximum(own + expit(-odds) * (1 - 2 * own), LEAST_CHANCE)
+        # No draw counts more than the square root of their number.
+        weights = np.minimum(weights, weights.mean(axis=0) * np.sqrt(len(weights)))
+        yes = probability_of_sign(latent, alone)
+        votes.append(np.average(yes, axis=0, weights=weights))
+    each = [1 - votes[0], votes[0]] if len(votes) == 1 else votes
+    return np.exp(combine_votes(np.stack(each, axis=-1), 0.0))

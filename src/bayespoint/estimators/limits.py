@@ -6,13 +6,13 @@ from strict to loose until one fails, keep the probability of a false claim (fix
 the first false claim is made with probability delta at most, and later ones only after it).
 """
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binom
 
+from bayespoint._support.checks import warn
 from bayespoint._support.types import Array
 from bayespoint.estimators.risk import check_number
 
@@ -154,8 +154,7 @@ def warn_of_failed(
             f"no case is labelled {label!r}" if what == "precision"
             else f"every case that is not labelled {label!r} is rejected"
         )  # fmt: skip
-        warnings.warn(
+        warn(
             f"min_{what} of class {label!r} could not be shown with delta={delta} and {n_cases} "
             f"held-out cases, so {follows}. Lower it, raise delta, or give more data.",
-            stacklevel=5,  # where fit was called
         )

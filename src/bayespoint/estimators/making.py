@@ -9,11 +9,7 @@ from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import MOST_FITTED, cosines_known, link_points
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.data import TrainingData
-from bayespoint.estimators.label_errors import (
-    class_probabilities,
-    gaussian_votes,
-    sampled_votes,
-)
+from bayespoint.estimators.label_errors import LabelErrors, label_errors, sampled_without
 from bayespoint.estimators.predictors import (
     BayesPointPredictor,
     GaussianPredictor,
@@ -27,8 +23,9 @@ from bayespoint.inference.draws import Draws, Gaussian
 from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
+from bayespoint.space.decisions import combine_votes
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import VOTES_USUAL, FittedLink, Link, fit_links, vote_outputs
+from bayespoint.space.links import VOTES_USUAL, FittedLink, Link, fit_links, vote_outputs, votes_of
 from bayespoint.space.merging import contested
 
 # Calibrated probabilities take labels for wrong at this rate over the number of rows at least: what
@@ -84,19 +81,31 @@ def predictor_of(
         return BayesPointPredictor(*common, Link.plain(len(data.classes)))
     if settings.decision == "span_vote":
         return SpanVotePredictor(*common)
+    if isinstance(inferred, Gaussian) and diagonal is None:
+        return _made_from_sites(inferred, common)
     whitener = factor_of(inferred, problem).whitener()
     if not isinstance(inferred, Gaussian):
         return VotePredictor(*common, whitener)
     return GaussianPredictor(*common, whitener, *_closed_form(inferred))
 
 
+def _made_from_sites(inferred: Gaussian, common: tuple[Any, ...]) -> GaussianPredictor:
+    """Return a predictor that holds no matrices and draws; what is there need not be made."""
+    origin, posteriors = inferred.origin, inferred.posteriors
+    origin.once("reducers", lambda: [posterior.reducer() for posterior in posteriors])
+    origin.once("draws", lambda: inferred.draws.coef)
+    support, bayes_points, _, used, log_weight, softness, noise = common
+    mean = np.array([posterior.coef for posterior in posteriors])
+    return GaussianPredictor(
+        support, bayes_points, None, used, log_weight, softness, noise, whitener=None, mean=mean,
+        reducer=None, sign=None, origin=origin,
+    )  # fmt: skip
+
+
 def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> FittedLink:
     """Link of the votes of posteriors in closed form, fitted to labels left out."""
-    z, label, weight = (
-        scores_left_out(inferred, data)[0],
-        data.distinct.label,
-        data.distinct.weight,
-    )
+    z = scores_left_out(inferred, data)
+    label, weight = data.distinct.label, data.distinct.weight
     # Cells that time did not allow for say nothing, and rows far from all others nothing either.
     told = np.flatnonzero(np.any(z != 0, axis=0))
     told = told if len(told) else np.arange(len(label))
@@ -122,15 +131,30 @@ def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
     return mean, reducer, sign
 
 
-def scores_left_out(inferred: Any, data: TrainingData) -> tuple[Array, Array]:
-    """Means over standard deviations at points left out: for the link, and for people."""
+def scores_left_out(inferred: Any, data: TrainingData) -> Array:
+    """Means over standard deviations at points left out, which the link is fitted to."""
     if isinstance(inferred, Cells):
-        return inferred.scores[0], inferred.scores[1]
+        return inferred.scores[0]
     alone, own = ~contested(data.distinct), data.own_copies
-    return (
-        np.array([p.held_out_scores(alone, own) for p in inferred.posteriors]),
-        np.array([p.held_out_scores(alone=False, own=own) for p in inferred.posteriors]),
-    )
+    return np.array([p.held_out_scores(alone, own) for p in inferred.posteriors])
+
+
+def scores_of_rows(inferred: Any, data: TrainingData) -> Array:
+    """Means over standard deviations at each point without one row, as a new fit would say.
+
+    By cells, the sites of other points stay as they are: cells hold so many that it matters little.
+    """
+    if isinstance(inferred, Cells):
+        return inferred.scores[1]
+    own = data.own_copies
+    return np.array([p.left_out_scores(alone=False, own=own) for p in inferred.posteriors])
+
+
+def _sureness(inferred: Gaussian | Cells, data: TrainingData) -> Array:
+    """Means over standard deviations at each point without one row, and without softness."""
+    if isinstance(inferred, Cells):
+        return inferred.scores[2]
+    return np.array([p.sureness(data.own_copies) for p in inferred.posteriors])
 
 
 def left_out_of(inferred: Inferred, data: TrainingData) -> Array | None:
@@ -146,59 +170,71 @@ def _unseen(links: FittedLink | None) -> list[tuple[Array, Link]]:
     return [] if links is None else [(links.fold == k, one) for k, one in enumerate(links.without)]
 
 
-def held_out_proba(
+def proba_left_out(
     inferred: Inferred, problem: Problem, data: TrainingData, predictor: Predictor,
     links: FittedLink | None,
 ) -> Array | None:  # fmt: skip
-    """Probabilities of the classes of each row of X without it; None where they would take a fit.
+    """Probabilities of the classes of each distinct row without it; None where nothing has them.
+
+    Without class weights, and of true classes where the predictor knows of wrong labels.
+    """
+    plain = replace(predictor, noise=0.0, log_weight=np.zeros_like(predictor.log_weight))
+    if isinstance(plain, GaussianPredictor | CellsPredictor):
+        z = scores_of_rows(inferred, data)
+        proba = plain.proba_of_scores(z)
+        for rows, link in _unseen(links):
+            proba[rows] = replace(plain, link=link).proba_of_scores(z[:, rows])
+        return proba
+    left_out = left_out_of(inferred, data)
+    if not isinstance(plain, BayesPointPredictor) or left_out is None:
+        return None
+    known, cosines = cosines_known(problem, left_out)
+    if len(known) < len(problem.row):
+        return None
+    proba = plain.proba_of_cosines(cosines)
+    for rows, link in _unseen(links):
+        proba[rows] = replace(plain, link=link).proba_of_cosines(cosines[rows])
+    return proba
+
+
+def held_out_proba(
+    left_out: Array | None, data: TrainingData, predictor: Predictor
+) -> Array | None:
+    """Probabilities of the labels of each row of X without it, from those of the distinct rows.
 
     Where rows are equal, one of them is left out. NaN for rows of weight 0, and for those that are
     still there where one is left out: the model says of them what it says of new ones.
     """
-    member, again = data.distinct.member, data.distinct.member < 0
-    left_out = left_out_of(inferred, data)
-    if isinstance(predictor, GaussianPredictor | CellsPredictor):
-        z = scores_left_out(inferred, data)[1]
-        proba = predictor.proba_of_scores(z)
-        for rows, link in _unseen(links):
-            proba[rows] = replace(predictor, link=link).proba_of_scores(z[:, rows])
-    elif isinstance(predictor, BayesPointPredictor) and left_out is not None:
-        known, cosines = cosines_known(problem, left_out)
-        if len(known) < len(problem.row):
-            return None
-        proba = predictor.proba_of_cosines(cosines)
-        for rows, link in _unseen(links):
-            proba[rows] = replace(predictor, link=link).proba_of_cosines(cosines[rows])
-        copies = np.bincount(member[member >= 0], minlength=len(proba))
-        again = again | (copies[member] > 1)
-    else:
+    if left_out is None:
         return None
+    member, again, noise = data.distinct.member, data.distinct.member < 0, predictor.noise
+    if isinstance(predictor, BayesPointPredictor):
+        copies = np.bincount(member[member >= 0], minlength=len(left_out))
+        again, noise = again | (copies[member] > 1), 0.0  # which the link knows of
+    proba = np.exp(combine_votes(left_out, predictor.log_weight, noise))
     proba = proba.astype(np.float32)[member]
     proba[again] = np.nan
     return proba
 
 
-def label_probabilities(
+def wrong_labels(
     inferred: Inferred, problem: Problem, data: TrainingData, settings: Settings,
-    predictor: Predictor, most_points: float,
-) -> tuple[Array, Array] | tuple[None, None]:  # fmt: skip
-    """Posterior probability of each true class for each row of X, and the given class numbers.
+    predictor: Predictor, left_out: Array | None, most_points: float,
+) -> LabelErrors | None:  # fmt: skip
+    """How probable each true class of the distinct rows is, given their labels.
 
-    NaN for rows of weight 0. None where the method does not know, or where nothing else needs the
-    inverse of a large Gram matrix (of more than ``most_points``), which would be most of the work.
+    None where nothing is known of rows left out, or where nothing else needs the inverse of a large
+    Gram matrix (of more than ``most_points``), which would be most of the work.
     """
-    if isinstance(inferred, Gaussian):
-        wrong = [posterior.wrong_label_proba() for posterior in inferred.posteriors]
-        votes = gaussian_votes(problem.targets, wrong)
-    elif isinstance(inferred, Cells):
-        votes = gaussian_votes(problem.targets, inferred.wrong)
-    elif not METHODS[settings.inference].from_posterior or (
-        len(problem.row) > most_points and not settings.votes
-    ):
-        return None, None
-    else:
-        whitener = predictor.whitener if isinstance(predictor, VotePredictor) else None
-        votes = sampled_votes(problem, inferred.coef, factor_of(inferred, problem), whitener)
-    proba = np.vstack([class_probabilities(votes), np.full(len(data.classes), np.nan)])
-    member = data.distinct.member
-    return proba[member], np.append(data.distinct.label, 0)[member]
+    if isinstance(inferred, Draws) and METHODS[settings.inference].from_posterior:
+        if len(problem.row) > most_points and not settings.votes:
+            return None
+        whitener = predictor.whitening() if isinstance(predictor, VotePredictor) else None
+        factor = factor_of(inferred, problem)
+        left_out = sampled_without(problem, inferred.coef, factor, whitener)
+    elif not isinstance(inferred, Draws):
+        left_out = votes_of(vote_outputs(_sureness(inferred, data)), len(data.classes))
+    if left_out is None:
+        return None
+    distinct = data.distinct
+    return label_errors(left_out, distinct.label, distinct.weight, settings.class_noise)

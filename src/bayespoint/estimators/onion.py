@@ -26,7 +26,7 @@ from bayespoint.space.links import fit_link
 
 
 class OnionClassifier(KernelClassifier):
-    """Two-class kernel classifier that allows some training errors, as many as pay.
+    """Two-class kernel classifier that allows some training errors, as many as help.
 
     The onion of R&M 18.5.3, unbiased: one run draws classifiers uniformly from each *shell*, those
     that make ``n_minus`` errors on the first class and ``n_plus`` on the second. The same draws
@@ -210,8 +210,9 @@ class OnionClassifier(KernelClassifier):
     def _check_data(self, data: TrainingData) -> None:
         if len(data.classes) > 2:
             raise ValueError(
-                f"Only binary classification is supported: OnionClassifier takes two classes; got "
-                f"{len(data.classes)}. Wrap it in sklearn.multiclass.OneVsRestClassifier."
+                f"Only binary classification is supported: y holds {len(data.classes)} classes, "
+                f"and OnionClassifier takes two. Wrap it in "
+                f"sklearn.multiclass.OneVsRestClassifier."
             )
         n_points, itemsize = data.inputs.shape[0], data.inputs.dtype.itemsize
         needed = (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6

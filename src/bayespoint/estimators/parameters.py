@@ -67,6 +67,7 @@ class Parameters:
     relative: Array | None = None  # widths of features, in units of the common one
     kernel_open: bool = False  # whether the data may ask for another kernel
     half_life: float | None = None
+    column_names: Any = None  # of X, if they are texts
     asked: dict[str, Any] = field(default_factory=dict)  # DRAW_SETTINGS, as they were given
 
     @classmethod
@@ -267,7 +268,7 @@ def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array
 
 
 def class_noise(label_noise: Any, classes: Array) -> Array:
-    """Rates of wrong labels of each class, from one rate, one a class in order, or a dict."""
+    """Rates of wrong labels of each class, from one rate, one per class in order, or a dict."""
     if isinstance(label_noise, Mapping):
         unknown = [key for key in label_noise if key not in classes.tolist()]
         if unknown:
@@ -293,7 +294,7 @@ def _check_label_noise(label_noise: Any, inference: str) -> None:
     rates = np.atleast_1d(np.array(rates, dtype=object))
     if rates.ndim != 1 or not all(is_number(rate, least=0) and rate < 0.5 for rate in rates):
         raise ValueError(
-            f"label_noise must be a rate in [0, 0.5), one a class, or 'evidence'; got "
+            f"label_noise must be a rate in [0, 0.5), one per class, or 'evidence'; got "
             f"{label_noise!r}."
         )
     takes_noise = inference == "auto" or METHODS[inference].takes_noise

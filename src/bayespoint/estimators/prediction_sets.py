@@ -7,18 +7,18 @@ its set with probability at least ``level``, and below level + 1 / (n + 1) witho
 al., 2005).
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bayespoint._support.checks import warn
 from bayespoint._support.types import Array
-from bayespoint.estimators.confidence import check_has_proba, label_proba
+from bayespoint.estimators.confidence import label_proba
+from bayespoint.estimators.held_out import held_out
 from bayespoint.estimators.risk import check_number, numbers_of_labels
 from bayespoint.estimators.wrapping import WrappingClassifier
-from bayespoint.space.given import checked_labels
 
 # Of the hash splitmix64 (Steele et al., 2014): what is added, then shifts and factors.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -77,8 +77,10 @@ class PredictionSetClassifier(WrappingClassifier):
     With ``held_out_proba_`` and folds no row is set aside, and nothing is proved: scores of rows
     held out from the fit stand for those of new rows, though settings were chosen with all of them,
     and the final model has seen more. Thresholds then aim at `confidence_level` itself, between two
-    scores, instead of at least that. ``benchmarks/decisions.py`` measures it: coverage is on the
-    mark for most data, and one or two in a hundred above it for digits.
+    scores, instead of at least that. ``benchmarks/decisions.py`` measures it: coverage of level 0.9
+    is on the mark for seven of eight data sets, and 0.887 for the smallest, with 170 rows; ``cv=5``
+    chooses settings in each fold. With about 30 rows of each class `per_class` covers one in a
+    hundred more than asked for.
 
     **Empty sets**: no class is probable enough. Where the classifier is right more often than
     `confidence_level`, some sets must be empty, or more true classes would be covered than asked
@@ -147,15 +149,11 @@ class PredictionSetClassifier(WrappingClassifier):
         PredictionSetClassifier
             This object.
         """
-        self.check_parameters(sample_weight)
-        y = checked_labels(y)
-        params, sample_weight = self._params_of(sample_weight, params)
-        self._fit_inside(X, y, params)
-        check_has_proba(self.estimator_)
-        held_out = self._held_out(X, y, sample_weight, params, [])
-        proba: Any = held_out.proba
+        y, source = self.begin(X, y, sample_weight, params)
+        cases = held_out(source, X, y, [])
+        proba: Any = cases.proba
         scores = scores_of(proba, self.adaptive)
-        true = numbers_of_labels("y", held_out.true, self.classes_)
+        true = numbers_of_labels("y", cases.true, self.classes_)
         self._calibrate(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
         sets = scores <= self.thresholds_
         self.coverage_ = float(np.mean(np.take_along_axis(sets, true[:, None], axis=1)))
@@ -186,10 +184,9 @@ class PredictionSetClassifier(WrappingClassifier):
         if few:
             least = int(np.ceil(level / (1 - level) - LEAST_SLACK))
             follows = "every set holds it" if self.per_class else "all sets are full"
-            warnings.warn(
+            warn(
                 f"confidence_level={level} takes {least} held-out rows or more, and there are "
                 f"fewer of {', '.join(few)}, so {follows}; give more data, or lower it.",
-                stacklevel=3,
             )
 
     def predict_set(self, X: Any) -> Array:

@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
+from bayespoint.inference.ep.origin import Origin, Remaking
 from bayespoint.space import decisions, links
 from bayespoint.space.inputs import same_precision
 from bayespoint.space.kernels import Kernel, Points
@@ -113,6 +114,19 @@ class Predictor(ABC):
         """Class probabilities by single classifiers, (n_members, n, n_classes)."""
         return self.sample_proba(asked, self.choose_members(n_members, rng))
 
+    def proba_of_latent(self, latent: Array) -> Array:
+        """Class probabilities by outputs without softness, (machines, members, n).
+
+        A single classifier of many classes says the one with the largest output, not several or
+        none, as machines for single classes can.
+        """
+        if len(latent) == 1:
+            yes = decisions.probability_of_sign(latent[0], self.softness)
+            votes = np.stack([1 - yes, yes], axis=-1)
+        else:
+            votes = decisions.probability_of_largest(latent, self.softness)
+        return np.exp(decisions.combine_votes(votes, self.log_weight, self.noise))
+
     def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:
         """Variance of the latent outputs at points, and a function for columns of the covariance.
 
@@ -123,11 +137,13 @@ class Predictor(ABC):
 
     @property
     def n_draws(self) -> int:
-        """Draws of each machine."""
+        """Draws of each machine; 0 where there are none."""
         return 0 if self.committee is None else self.committee[0].shape[0]
 
     def choose_members(self, n_members: int, rng: np.random.RandomState) -> Array:
         """Choose some draws; more than there are with replacement."""
+        if not self.n_draws:
+            raise no_draws()
         return rng.choice(self.n_draws, size=n_members, replace=n_members > self.n_draws)
 
     def draws(self, members: Any = slice(None)) -> list[Array]:
@@ -254,15 +270,20 @@ class VotePredictor(SpanVotePredictor):
         Takes kernel values of a point to its coordinates in the span of the training points.
     """
 
-    whitener: Array
+    whitener: Any
+
+    def whitening(self) -> Array:
+        """Return the whitener."""
+        return self.whitener
 
     def _votes(self, asked: Asked, coef: list[Array]) -> Array:
         """Probability that each machine says yes by single draws, (draws, n, n_classes)."""
-        outputs, inside = self._draw_outputs(asked, coef, self.whitener)
+        whitener = self.whitening()
+        outputs, inside = self._draw_outputs(asked, coef, whitener)
         variance = _left_open(inside) + self.softness
         votes = []
         for machine in outputs:
-            no, yes = decisions.draw_votes(machine, variance, len(self.whitener))
+            no, yes = decisions.draw_votes(machine, variance, len(whitener))
             votes += [no, yes] if len(coef) == 1 else [yes]
         return np.stack(votes, axis=-1)
 
@@ -277,25 +298,22 @@ class VotePredictor(SpanVotePredictor):
         probabilities. Members differ in stratified steps of what they draw.
         """
         coef = self.draws(self.choose_members(n_members, rng))
-        outputs, inside = self._draw_outputs(asked, coef, self.whitener)
-        length = np.sqrt(rng.chisquare(len(self.whitener), size=outputs.shape[:2]))[..., None]
-        steps = (np.arange(n_members) + rng.random_sample(outputs.shape[:2])) / n_members
-        steps = np.array([rng.permutation(row) for row in steps])
-        beyond = ndtri(steps)[..., None]  # the same at all points
-        latent = length * outputs + beyond * np.sqrt(_left_open(inside))
-        yes = decisions.probability_of_sign(latent, self.softness)
-        votes = np.stack([1 - yes[0], yes[0]] if len(yes) == 1 else list(yes), axis=-1)
-        return np.exp(decisions.combine_votes(votes, self.log_weight, self.noise))
+        whitener = self.whitening()
+        outputs, inside = self._draw_outputs(asked, coef, whitener)
+        length = np.sqrt(rng.chisquare(len(whitener), size=outputs.shape[:2]))[..., None]
+        beyond = stratified(len(outputs), n_members, rng)[..., None]  # the same at all points
+        return self.proba_of_latent(length * outputs + beyond * np.sqrt(_left_open(inside)))
 
     def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:
         """Variance of the latent outputs at points, and columns of their covariance."""
-        outputs, inside = self._draw_outputs(asked, self.draws(), self.whitener)
+        whitener = self.whitening()
+        outputs, inside = self._draw_outputs(asked, self.draws(), whitener)
         if self.support.columns is not None:
             return self._scatter(outputs)
         n_machines = len(outputs)
         # Squared lengths of Gaussian vectors in the span are their dimension, on average; that
         # they scatter is left out.
-        draws = _centred(outputs) * np.sqrt(len(self.whitener))
+        draws = _centred(outputs) * np.sqrt(len(whitener))
         inside, cosines = np.ascontiguousarray(inside), self._cosines_of(asked)
 
         def column(i: int) -> Array:
@@ -318,6 +336,20 @@ class VotePredictor(SpanVotePredictor):
         return cosines
 
 
+def stratified(n_machines: int, n_members: int, rng: np.random.RandomState) -> Array:
+    """Normal deviates, (n_machines, n_members), those of a machine in equal steps of chance."""
+    steps = (np.arange(n_members) + rng.random_sample((n_machines, n_members))) / n_members
+    return ndtri(np.array([rng.permutation(row) for row in steps]))
+
+
+def gaussian_members(
+    mean: Array, variance: Array, n_members: int, rng: np.random.RandomState
+) -> Array:
+    """Latent outputs of single classifiers, (n_machines, n_members, n), from their moments."""
+    away = stratified(len(mean), n_members, rng)[..., None]
+    return mean[:, None] + away * np.sqrt(variance)[:, None]
+
+
 def _left_open(inside: Array) -> Array:
     """Variance that the training points leave open, in units of k(x, x)."""
     return np.maximum(1.0 - np.sum(inside**2, axis=0), 0.0)
@@ -327,22 +359,58 @@ def _left_open(inside: Array) -> Array:
 class GaussianPredictor(VotePredictor):
     """Decides by the probability of posteriors in closed form.
 
+    Whitener, reducer, sign and committee are None where they are made again from an origin.
+
     Attributes
     ----------
     mean : ndarray of shape (n_machines, n_support)
         Coefficients of the mean of w.
-    reducer : ndarray of shape (n_machines, n_support, n_support)
+    reducer : ndarray of shape (n_machines, n_support, n_support), or None
         P, which lowers the variance k(x, x) of a point by s . (P k)².
-    sign : ndarray of shape (n_machines, n_support)
+    sign : ndarray of shape (n_machines, n_support), or None
         s.
     link : Link or None
         Of the votes; None leaves them as they are.
+    origin : Origin or None
+        None for given Gram matrices, and for models of files that hold the matrices.
     """
 
     mean: Array
-    reducer: Array
-    sign: Array
+    reducer: Array | None
+    sign: Array | None
     link: Link | None = None
+    origin: Origin | None = None
+
+    def whitening(self) -> Array:
+        """Return the whitener."""
+        if self.origin is None:
+            return self.whitener
+        return self.origin.once("whitener", lambda: self._remaking().whitener())
+
+    def reducing(self) -> list[tuple[Array, Array]]:
+        """Return P and s of each machine."""
+        if self.origin is None:
+            assert self.reducer is not None
+            assert self.sign is not None
+            return list(zip(self.reducer, self.sign, strict=True))
+        return self.origin.once("reducers", lambda: self._remaking().reducers())
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each machine."""
+        return super().n_draws if self.origin is None else self.origin.n_draws
+
+    def draws(self, members: Any = slice(None)) -> list[Array]:
+        """Coefficients of some draws of each machine over the support points."""
+        if self.origin is None:
+            return super().draws(members)
+        drawn = self.origin.once("draws", lambda: self._remaking().draws())
+        return [draws[members] for draws in drawn]
+
+    def _remaking(self) -> Remaking:
+        assert self.origin is not None
+        support = self.support
+        return Remaking(self.origin, support.kernel, support.points, self.softness)
 
     def _averaging(self) -> Callable[[Asked], Array]:
         """Return a function: the probability that each machine says yes, (n, n_classes)."""
@@ -355,21 +423,30 @@ class GaussianPredictor(VotePredictor):
 
     def scores(self, asked: Asked) -> Array:
         """Means over standard deviations, softness added, (n_machines, n)."""
-        found = []
-        for machine, sign in enumerate(self.sign):
-            mean, known = self._latent(asked, machine)
-            variance = np.maximum(1.0 - sign @ known**2, 0.0) + self.softness
-            found.append(mean / np.sqrt(np.maximum(variance, np.finfo(float).tiny)))
-        return np.array(found)
+        mean, variance = self._moments(asked)
+        return mean / np.sqrt(np.maximum(variance + self.softness, np.finfo(float).tiny))
+
+    def _moments(self, asked: Asked) -> tuple[Array, Array]:
+        """Means and variances of latent outputs, (n_machines, n) each."""
+        means, variances = [], []
+        for machine, (P, sign) in enumerate(self.reducing()):
+            mean, known = self._latent(asked, machine, P)
+            means.append(mean)
+            variances.append(np.maximum(1.0 - sign @ known**2, 0.0))
+        return np.array(means), np.array(variances)
+
+    def committee_proba(self, asked: Asked, n_members: int, rng: np.random.RandomState) -> Array:
+        """Class probabilities by single classifiers at each point, (n_members, n, n_classes)."""
+        return self.proba_of_latent(gaussian_members(*self._moments(asked), n_members, rng))
 
     def proba_of_scores(self, z: Array) -> Array:
         """Probability of each class from means over standard deviations, (n_machines, n)."""
         votes = [ndtr(-z[0]), ndtr(z[0])] if len(z) == 1 else list(ndtr(z))
         return np.exp(self._combined(np.stack(votes, axis=-1)))
 
-    def _latent(self, asked: Asked, machine: int) -> tuple[Array, Array]:
+    def _latent(self, asked: Asked, machine: int, reducer: Array) -> tuple[Array, Array]:
         """Latent means of points, (n,), and what lowers their variances, (n_points, n)."""
-        coef = np.concatenate([self.mean[machine][None], self.reducer[machine]])
+        coef = np.concatenate([self.mean[machine][None], reducer])
         outputs = self.support.outputs(asked, coef).T
         return outputs[0], outputs[1:]
 
@@ -385,8 +462,12 @@ class GaussianPredictor(VotePredictor):
         """Variance of the latent outputs at points, and columns of their covariance."""
         if self.support.columns is not None:
             return super().covariance(asked)
-        cosines, signs, n_machines = self._cosines_of(asked), self.sign, len(self.mean)
-        known = [np.ascontiguousarray(self._latent(asked, c)[1]) for c in range(n_machines)]
+        cosines, n_machines, reducing = self._cosines_of(asked), len(self.mean), self.reducing()
+        signs = [sign for _, sign in reducing]
+        known = [
+            np.ascontiguousarray(self._latent(asked, machine, P)[1])
+            for machine, (P, _) in enumerate(reducing)
+        ]
         told = sum(sign @ part**2 for sign, part in zip(signs, known, strict=True))
 
         def column(i: int) -> Array:

@@ -9,28 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 from bayespoint._support.types import Array
 from bayespoint.estimators import costs as costing
 from bayespoint.estimators import limits
-from bayespoint.estimators.confidence import (
-    check_has_proba,
-    check_rule,
-    confidence_of,
-    label_proba,
-)
-from bayespoint.estimators.held_out import AUTO_FOLDS, HeldOut, Source, without_folds
-from bayespoint.estimators.risk import (
-    aurc_of,
-    check_number,
-    checked,
-    checked_weight,
-    errors_of,
-    numbers_of_labels,
-    threshold_for_coverage,
-    threshold_for_risk,
-    warn_that_none_passes,
-)
+from bayespoint.estimators.confidence import confidence_of, label_proba
+from bayespoint.estimators.held_out import Source, without_folds
+from bayespoint.estimators.risk import check_number, checked_weight, errors_of
+from bayespoint.estimators.thresholds import Threshold, Wanted, threshold_for
 from bayespoint.estimators.wrapping import WrappingClassifier
-from bayespoint.space.given import checked_labels
-
-__all__ = ["AUTO_FOLDS", "RejectingClassifier"]
 
 # What a rejected case costs in `score`, where an error costs 1, unless something else is said.
 REJECT_COST = 0.5
@@ -230,91 +213,42 @@ class RejectingClassifier(WrappingClassifier):
         RejectingClassifier
             This object.
         """
-        self.check_parameters(sample_weight)
-        y = checked_labels(y)
-        params, sample_weight = self._params_of(sample_weight, params)
-        kept = checked_weight(sample_weight, len(y)) > 0
-        # Errors in costs and limits show before a long fit.
-        self._check_with(self.fitted_before().classes_ if self._is_prefit() else np.unique(y[kept]))
-        self._fit_inside(X, y, params)
-        if self.costs is not None or self._has_limits():
-            check_has_proba(self.estimator_)
-        self._check_with(self.classes_)
-        self._find_threshold(X, y, sample_weight, params)
+        y, source = self.begin(X, y, sample_weight, params)
+        self.costs_ = None
+        if self.costs is not None:
+            found = self._take_costs(X, y, source)
+        else:
+            found = threshold_for(self._wanted(), source, X, y)
+        self.confidence_, self.threshold_, self.coverage_, self.risk_bound_ = found
         self.predicted_dtype()  # a reject_label that is a class shows here, before any prediction
         return self
 
     def check_parameters(self, sample_weight: Any) -> None:
         """Check the parameters that do not depend on data."""
         self.check_wrapped(sample_weight)
-        given = [f"{name}={getattr(self, name)}" for name in ("coverage", "max_risk")
-                 if getattr(self, name) is not None]  # fmt: skip
-        given += ["costs"] if self.costs is not None else []
-        given += ["min_precision or min_recall"] if self._has_limits() else []
-        if len(given) > 1:
-            raise ValueError(
-                f"{given[0]} and {given[1]} are both given, but each alone fixes the threshold; "
-                "set one of them to None"
-            )
-        if self.coverage is not None:
-            check_number("coverage", self.coverage, lambda c: 0 < c <= 1, "in (0, 1], as 0.9")
-        if self.max_risk is not None:
-            check_number("max_risk", self.max_risk, lambda r: 0 < r < 1, "in (0, 1), as 0.02")
-        check_number("delta", self.delta, lambda d: 0 < d < 1, "in (0, 1), as 0.05")
+        self._wanted().check(self.costs)
         if self.reject_cost is not None:
             check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
-        if not self._is_auto():
-            check_rule(self.confidence)
-        for name in ("min_precision", "min_recall"):
-            if getattr(self, name) is not None:
-                limits.check_limits(name, getattr(self, name))
         if self.costs is not None:
             costing.check_beside(self.estimator, self.reject_cost, self.confidence)
-        elif self._has_limits() and not (self._is_auto() or self.confidence == "probability"):
-            raise ValueError(
-                f"confidence={self.confidence!r} does not go with min_precision and min_recall, "
-                'whose thresholds are on probabilities; use confidence="auto"'
-            )
 
-    def _is_auto(self) -> bool:
-        return isinstance(self.confidence, str) and self.confidence == "auto"
-
-    def _has_limits(self) -> bool:
-        return self.min_precision is not None or self.min_recall is not None
+    def _wanted(self) -> Wanted:
+        return Wanted(
+            self.coverage, self.max_risk, self.min_precision, self.min_recall, self.delta,
+            self.confidence,
+        )  # fmt: skip
 
     def _check_with(self, classes: Array) -> None:
-        """Check costs and limits once the classes are known."""
         limits.numbered("min_precision", self.min_precision, classes)
         limits.numbered("min_recall", self.min_recall, classes)
         if self.costs is not None and not callable(self.costs):
             costing.cost_matrix(self.costs, classes, self.reject_label)
 
-    def _find_threshold(self, X: Any, y: Array, sample_weight: Any, params: dict[str, Any]) -> None:
-        self.threshold_, self.coverage_, self.risk_bound_, self.costs_ = -np.inf, 1.0, 1.0, None
-        if self.costs is not None:
-            self._take_costs(X, y, sample_weight)
-            return
-        rules = self._rules()
-        self.confidence_ = rules[0]
-        if self.coverage is None and self.max_risk is None and not self._has_limits():
-            return
-        held_out = self._held_out(X, y, sample_weight, params, rules)
-        n = len(held_out.true)
-        confidence = {rule: checked("confidence", c, n) for rule, c in held_out.confidence.items()}
-        if self._has_limits():
-            self._keep_limits(held_out)
-        elif self.max_risk is not None:
-            self._keep_risk(held_out, confidence, self.max_risk)
-        elif self.coverage is not None:
-            errors = held_out.errors
-            self.confidence_ = min(rules, key=lambda rule: aurc_of(errors, confidence[rule]))
-            self.threshold_ = threshold_for_coverage(confidence[self.confidence_], self.coverage)
-        threshold = self._threshold_of(held_out.predicted)
-        self.coverage_ = float(np.mean(confidence[self.confidence_] > threshold))
+    def _needs_proba(self) -> bool:
+        return self.costs is not None or self._wanted().has_limits
 
-    def _take_costs(self, X: Any, y: Array, sample_weight: Any) -> None:
+    def _take_costs(self, X: Any, y: Array, source: Source) -> Threshold:
         """Take the costs as they are; held-out cases, if there are any, only tell the coverage."""
-        self.confidence_ = "cost"
         costing.check_beside(self.estimator_)  # a search may have chosen class weights
         if callable(self.costs):
             costs = costing.costs_of_rows(self.costs, X, len(y), len(self.classes_))
@@ -322,60 +256,17 @@ class RejectingClassifier(WrappingClassifier):
             costs = self.costs_ = costing.cost_matrix(self.costs, self.classes_, self.reject_label)
             costing.warn_of_useless(costs, self.classes_.tolist())
         if costs.shape[-1] == len(self.classes_):
-            return
-        counted = checked_weight(sample_weight, len(y)) > 0
+            return Threshold("cost")
         cv = self.cv if self._is_prefit() else "auto"
-        source = Source(self.estimator, self.estimator_, cv, {}, counted)
-        held_out = without_folds(source, X, y, [])
-        self.threshold_, self.coverage_ = 0.0, np.nan
-        if held_out is not None and held_out.proba is not None:
-            costs = costs if costs.ndim == 2 else costs[counted]
-            self.coverage_ = float(np.mean(~costing.cheapest(held_out.proba, costs).rejected))
-
-    def _keep_limits(self, held_out: HeldOut) -> None:
-        """Take the loosest thresholds for which all limits are shown."""
-        self.confidence_ = "probability"
-        true = numbers_of_labels("y", held_out.true, self.classes_)
-        predicted = numbers_of_labels("predict(X)", held_out.predicted, self.classes_)
-        found = limits.thresholds_for_limits(
-            limits.Labelled(true, predicted, held_out.confidence["probability"]),
-            limits.numbered("min_precision", self.min_precision, self.classes_),
-            limits.numbered("min_recall", self.min_recall, self.classes_),
-            len(self.classes_), self.delta,
-        )  # fmt: skip
-        self.threshold_ = found.thresholds
-        limits.warn_of_failed(found.failed, self.classes_, self.delta, len(true))
-
-    def _keep_risk(self, held_out: HeldOut, confidence: dict[Any, Array], max_risk: float) -> None:
-        """Take the rule that decides most; each is tested with its share of ``delta``."""
-        delta, best, errors = self.delta / len(confidence), -1.0, held_out.errors
-        for rule, sure in confidence.items():
-            threshold, bound = threshold_for_risk(
-                sure, errors, max_risk, delta, held_out.expected_errors(self.classes_),
-                sure_of_it=held_out.calibrated,
-            )  # fmt: skip
-            if np.mean(sure > threshold) > best:
-                best = float(np.mean(sure > threshold))
-                self.confidence_, self.threshold_, self.risk_bound_ = rule, threshold, bound
-        if self.threshold_ == np.inf:
-            warn_that_none_passes(max_risk, self.delta, len(errors), self.risk_bound_)
-
-    def _rules(self) -> list[Any]:
-        """Rules to choose from."""
-        if self._has_limits():
-            return ["probability"]
-        if not self._is_auto():
-            return [self.confidence]
-        if not hasattr(self.estimator_, "predict_proba"):
-            return ["gap"]
-        # The larger probability of two is the larger gap.
-        several = len(self.classes_) > 2 and hasattr(self.estimator_, "decision_function")
-        return ["probability", "gap"] if several else ["probability"]
+        cases, coverage = without_folds(source._replace(cv=cv), X, y, []), np.nan
+        if cases is not None and cases.proba is not None:
+            costs = costs if costs.ndim == 2 else costs[source.counted]
+            coverage = float(np.mean(~costing.cheapest(cases.proba, costs).rejected))
+        return Threshold("cost", 0.0, coverage)
 
     def predicted_dtype(self) -> Any:
         """Type of array that holds the classes and the reject label; None: as predicted."""
-        wanted = self.coverage is not None or self.max_risk is not None or self._has_limits()
-        if not (wanted or self.may_reject()):
+        if not (self._wanted().rejects or self.may_reject()):
             return None
         if self.reject_label is None:
             return np.dtype(object)
@@ -465,13 +356,8 @@ class RejectingClassifier(WrappingClassifier):
         if not self.may_reject():
             return labels, np.zeros(len(labels), dtype=bool)
         sure = confidence_of(self.estimator_, X, self.confidence_, labels)
-        return labels, ~(sure > self._threshold_of(labels))
-
-    def _threshold_of(self, labels: Array) -> Any:
-        """Threshold, or with limits per class those of some labels."""
-        if np.ndim(self.threshold_) == 0:
-            return self.threshold_
-        return self.threshold_[np.searchsorted(self.classes_, labels)]
+        threshold = Threshold(self.confidence_, self.threshold_).of_labels(labels, self.classes_)
+        return labels, ~(sure > threshold)
 
     def predict(self, X: Any) -> Array:
         """Predict labels, `reject_label` where the case is rejected.

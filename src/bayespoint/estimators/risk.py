@@ -4,18 +4,17 @@ Cases are ordered by a confidence. Accepting the most confident share c (the cov
 risk R(c), the error among accepted cases.
 """
 
-import numbers
-import warnings
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import binom
-from sklearn.utils import check_consistent_length, column_or_1d
 
+from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.space.given import checked_weights
+from bayespoint.space.given import checked_labels, checked_weights, numbers
 
 # Ties that move the coverage further than this from the one asked for are worth a warning.
 _COVERAGE_SLACK = 0.05
@@ -172,12 +171,11 @@ def threshold_for_risk(
 
 def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: float) -> None:
     """Say that every case is rejected, and what would help."""
-    warnings.warn(
+    warn(
         f"max_risk={max_risk} could not be shown, so every case is rejected: with delta={delta} "
         f"and {n_cases} held-out cases the bound on the risk where it was looked for first is "
         f"{bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, or give more "
         f"data.",
-        stacklevel=5,  # where fit was called
     )
 
 
@@ -196,11 +194,10 @@ def threshold_for_coverage(confidence: Array, coverage: float) -> float:
     nearest = np.argmin(np.abs(decided - coverage))
     missed_by = abs(decided[nearest] - coverage)
     if missed_by > max(_COVERAGE_SLACK, 1.0 / len(confidence)):
-        warnings.warn(
+        warn(
             f"coverage={coverage} is out of reach: many cases have equal confidence, and the "
             f"nearest share that a threshold decides is {decided[nearest]:.3f}. Use a finer "
             'confidence, such as "gap".',
-            stacklevel=4,  # where fit was called
         )
     return float(-np.inf if nearest == 0 else values[nearest - 1])
 
@@ -214,12 +211,17 @@ def binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array
 
 def errors_of(y_true: Any, y_pred: Any) -> Array:
     """Where the labels differ, as booleans."""
-    y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
-    check_consistent_length(y_true, y_pred)
-    if y_pred.dtype == object and any(label is None for label in y_pred):
+    found = np.asarray(y_pred)
+    if found.dtype == object and any(label is None for label in found.ravel()):
         raise ValueError(
             "y_pred contains None, the mark of rejected cases; give the predictions before "
             "rejection, those of RejectingClassifier.estimator_"
+        )
+    y_true, y_pred = checked_labels(y_true, "y_true"), checked_labels(y_pred, "y_pred")
+    if len(y_true) != len(y_pred):
+        raise ValueError(
+            f"y_true and y_pred have inconsistent numbers of samples: {len(y_true)} and "
+            f"{len(y_pred)}"
         )
     if len({y.dtype.kind in "US" for y in (y_true, y_pred) if y.dtype != object}) > 1:
         raise ValueError(
@@ -231,7 +233,7 @@ def errors_of(y_true: Any, y_pred: Any) -> Array:
 
 def numbers_of_labels(name: str, labels: Any, classes: Array) -> Array:
     """Places of labels among the classes, which are sorted; labels that are not are refused."""
-    labels, known = column_or_1d(labels), classes.tolist()
+    labels, known = checked_labels(labels, name), classes.tolist()
     unknown = set(labels.tolist()).difference(known)
     if unknown:
         raise ValueError(
@@ -243,7 +245,7 @@ def numbers_of_labels(name: str, labels: Any, classes: Array) -> Array:
 
 def checked(name: str, values: Any, n_samples: int) -> Array:
     """One number per case, as float64, none of them NaN."""
-    values = np.asarray(values, dtype=np.float64)
+    values = numbers(name, values, finite=False)
     if values.shape != (n_samples,):
         raise ValueError(
             f"{name} has shape {values.shape} for {n_samples} cases; give one number per case"
@@ -263,5 +265,5 @@ def checked_weight(sample_weight: Any, n_samples: int) -> Array:
 
 def check_number(name: str, value: Any, is_valid: Callable[[Any], bool], wanted: str) -> None:
     """Refuse what is no number, or not a valid one."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_valid(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not is_valid(value):
         raise ValueError(f"{name}={value!r} is not valid; give a number {wanted}")

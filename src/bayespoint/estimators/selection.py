@@ -25,7 +25,7 @@ from bayespoint.inference.ep.sites import (
 )
 from bayespoint.inference.problem import machines_of
 from bayespoint.space.decisions import label_odds
-from bayespoint.space.kernels import Kernel
+from bayespoint.space.kernels import Kernel, LostDistancesError
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, vote_outputs
 from bayespoint.space.merging import of_each_class
 
@@ -75,10 +75,10 @@ SOFTNESS = (0.1, 1.0, 10.0)
 class Candidate(NamedTuple):
     """Numbers of a model that are looked at; those that are not chosen stay as they are."""
 
-    gamma: Any  # a width, or one a feature
+    gamma: Any  # a width, or one per feature
     bias: float
     softness: float
-    label_noise: Any  # one rate, or one a class
+    label_noise: Any  # one rate, or one per class
 
 
 class Chosen(NamedTuple):
@@ -315,6 +315,11 @@ class _Search:
             self._least, self.best, self.best_value = loss, np.array(point), value
         return loss, away / deviation
 
+    def _gram(self, settings: Candidate, wanted: Sequence[str]) -> tuple[Array, dict[str, Array]]:
+        """Gram matrix of the points, and its derivatives."""
+        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
+        return kernel.with_derivatives(self.X, wanted)
+
     def _propagate(
         self, machine: int, K: Array, settings: Candidate
     ) -> tuple[Any, Likelihood, Any]:
@@ -363,7 +368,7 @@ class HeldOutLoss(_Search):
         return self._loss(point, self._log_probability(self.settings(point)))[0]
 
     def try_biases(self, biases: Sequence[float]) -> None:
-        """Compare variances of the bias weight, all else as it is best; the better one is kept."""
+        """Compare variances of the bias weight, other settings at their best; keep the better."""
         if not np.isfinite(self.best_value):
             self(self.best)
         for bias in biases:
@@ -375,8 +380,10 @@ class HeldOutLoss(_Search):
                 self.fixed, self.best_value = self.fixed._replace(bias=bias), value
 
     def _log_probability(self, settings: Candidate) -> float:
-        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
-        K, _ = kernel.with_derivatives(self.X, ())
+        try:
+            K, _ = self._gram(settings, ())
+        except LostDistancesError:
+            return -np.inf
         scores = []
         for machine in range(len(self.own)):
             found, likelihood, _ = self._propagate(machine, K, settings)
@@ -405,10 +412,11 @@ class EvidenceLoss(_Search):
         return loss, np.array([-gradient[name] for name in self.names]) + prior
 
     def _log_evidence(self, settings: Candidate) -> tuple[float, dict[str, float]]:
-        kernel = self.kernel.with_settings(settings.gamma, settings.bias)
-        wanted = [name for name in ("gamma", "bias") if name in self.names]
-        K, changes = kernel.with_derivatives(self.X, wanted)
         total, gradient = 0.0, dict.fromkeys(self.names, 0.0)
+        try:
+            K, changes = self._gram(settings, self.names)
+        except LostDistancesError:
+            return -np.inf, gradient
         for machine in range(len(self.own)):
             found, likelihood, noise_changes = self._propagate(machine, K, settings)
             if found is None:

@@ -60,6 +60,10 @@ CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
 CHOOSING_SHARE = 0.3
 EXACT_CHOOSING_SHARE = 0.6  # with exact EP, whose fit itself takes little
 
+# Means of columns that differ add to the variance of all values, but not to distances. Searches
+# find widths from a unit that is wrong by no more than this.
+OFFSETS = 4.0
+
 # Softness while it is not chosen yet.
 FIRST_SOFTNESS = 0.1
 
@@ -75,7 +79,7 @@ AHEAD, AHEAD_OF_ALL = 0.9, 0.95
 
 # Seconds without which they are not compared at all.
 LEAST_COMPARING = 10.0
-NO_TIME = "many points, and no time to try perceptrons"
+NO_TIME = "many rows, and too little time to compare cells of them with perceptrons"
 
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
 HOPELESS = 1.5
@@ -97,7 +101,7 @@ class Settings:
         Method, why, and how classifiers decide.
     kernel_name : str or callable
     gamma : float or ndarray of shape (n_features,)
-        Width, or one a feature.
+        Width, or one per feature.
     bias, softness : float
     class_noise : ndarray of shape (n_classes,)
         Rates of wrong labels.
@@ -224,8 +228,8 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     cells = cells_wanted(parameters, data, needed)
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
-        return [("ep", "few points, all of which expectation propagation takes at once")]
-    why = "many points" if fits else f"little memory for EP ({needed:.0f} MB)"
+        return [("ep", "few rows: all of them are taken at once")]
+    why = "many rows" if fits else f"all rows at once would take {needed:,.0f} MB of memory"
     by_cells = (
         cells is not None
         and fits_cells(parameters, data, cells)
@@ -237,10 +241,10 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     )
     found = []
     if by_cells:
-        reason = "which cells take into account" if noisy else "which cells take in turn"
-        found.append(("ep", f"{why}{', and label_noise > 0' if noisy else ''}, {reason}"))
+        wrong = ", some with wrong labels (label_noise)" if noisy else ""
+        found.append(("ep", f"{why}{wrong}: they are taken in cells, rows that lie together"))
     if not noisy and parameters.decision != "calibrated":
-        found.append(("perceptron", f"{why}, and perceptrons are the fastest"))
+        found.append(("perceptron", f"{why}, for which perceptrons are the fastest"))
     reason = "and label_noise > 0, which perceptrons cannot take into account"
     return found or [("billiard" if noisy else "perceptron", f"{why}, {reason}")]
 
@@ -294,7 +298,7 @@ def settle(
     if widths.relative is not None or widths.kernel != search.parameters.kernel:
         scale = widths.gamma
     if widths.relative is None and not parameters.precomputed:
-        warn_about_scales(data.inputs)
+        warn_about_scales(data.inputs, parameters.column_names)
     search = replace(search, parameters=parameters)
     if rival is not None:
         rival = _first_settings(parameters, data, rival, scale)
@@ -423,8 +427,11 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
         enough = enough if of_sample else np.inf
         best = trials.best(best, search.names, search.biases, enough)
     by_cells = -trials.value(best)
-    figures = f"log-loss {by_cells:.4f} by cells and {by_drawn:.4f} by perceptrons"
-    reason = f"many points; of labels left out of {len(sample)} rows, {figures}"
+    figures = f"{by_cells:.4f} by cells of rows and {by_drawn:.4f} by perceptrons"
+    rule = f"perceptrons must be lower by {1 - ahead:.0%}"
+    reason = (
+        f"many rows; labels left out of {len(sample):,} of them had log-loss {figures} ({rule})"
+    )
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > ahead * by_cells:
@@ -460,13 +467,17 @@ def _has_width(parameters: Parameters) -> bool:
 
 
 def _unit_of_gamma(parameters: Parameters, data: TrainingData) -> float:
-    """Width of "scale", where the data are asked for it."""
+    """Width of "scale", where the data are asked for it; columns of a search may have offsets."""
     named = isinstance(parameters.gamma, str)
     if not named or parameters.precomputed:
         return 1.0
     if parameters.gamma != "scale" and not _has_width(parameters):
         return 1.0
-    return scale_gamma(data.inputs.shape[1], data.inputs.variance(data.distinct.weight))
+    variance = data.inputs.variance(data.distinct.weight)
+    if parameters.gamma != "scale" and parameters.kernel in ("rbf", "laplacian"):
+        within = float(np.mean(np.square(data.inputs.deviations())))
+        variance = within if variance > OFFSETS * within > 0 else variance
+    return scale_gamma(data.inputs.shape[1], variance)
 
 
 def _first_settings(

@@ -56,7 +56,7 @@ def _why_not_merged(left: Known, right: Known) -> str | None:
     if right.stream.token in left.stream.merged.split():
         return "it was merged before, so that rows would count twice; feed a new fresh()"
     if left.stream.origin != right.stream.origin:
-        return "the other was made by fresh() of another model, or before settings were chosen anew"
+        return "the other was made by fresh() of another model, or before new settings were chosen"
     if not np.array_equal(left.classes, right.classes):
         return (
             f"their classes differ: {left.classes[:10].tolist()} and "

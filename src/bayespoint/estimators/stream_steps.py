@@ -54,7 +54,7 @@ def check_goes_on(fitted: Fitted, parameters: Parameters) -> None:
     if changed:
         raise ValueError(
             f"partial_fit goes on with the model that there is, but {changed} changed since "
-            f"then. Set them back, or call fit to start anew."
+            f"then. Set them back, or call fit to start again."
         )
 
 
@@ -117,7 +117,8 @@ def absorb(known: Known, parameters: Parameters, place: Any, due: float = 0.0) -
     budget.raise_if_interrupted()
     rows = np.arange(len(known.stream.label))
     drawn_with = trained.drawn_with | {SAME_DATA: data.distinct.fingerprint}
-    trained = Trained(known.stream.seen, rows, trained.entropy, drawn_with)
+    hashes = trained.hashes
+    trained = Trained(known.stream.seen, rows, trained.entropy, drawn_with, hashes=hashes)
     fitted = fitted_of(place, data, known.settings, cells, predictor, trained)
     return _with_stream(replace(fitted, support=rows), known.stream)
 

@@ -1,7 +1,7 @@
 """What a classifier knows of a stream of rows, and how it goes on: see `partial_fit`.
 
 Held rows, their labels and weights, sites and trees are those of EP by cells; rows that came since
-wait in `Stream.pending` until there are enough of them, or until somebody asks for a prediction.
+wait in `Stream.pending` until there are enough of them, or until a prediction is asked for.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.calibration import link_points
@@ -265,7 +265,7 @@ def wider_classes(old: Array, *others: Any) -> Array:
     for other in others:
         if other is None:
             continue
-        labels = np.unique(column_or_1d(other))
+        labels = np.unique(checked_labels(other, "classes"))
         if (labels.dtype.kind in "OUS") != (found.dtype.kind in "OUS"):
             raise ValueError(
                 f"labels {labels[:5].tolist()} are not of the type of the classes "

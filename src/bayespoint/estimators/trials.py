@@ -19,7 +19,7 @@ from bayespoint.inference.draws import Plan
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs
-from bayespoint.space.kernels import Kernel
+from bayespoint.space.kernels import Kernel, LostDistancesError
 from bayespoint.space.links import fit_link, probabilities
 from bayespoint.space.merging import DistinctRows
 
@@ -113,7 +113,10 @@ class Trials:
         label, weight = self._data.distinct.label, self._data.distinct.weight
         chosen = link_points(label, self._plan.entropy, most)
         settings, inputs = taken(self._settings, candidate, self._names), self._data.inputs
-        kernel = inputs.fit_layout(self._parameters.kernel_with(settings.gamma, settings.bias))
+        try:
+            kernel = inputs.fit_layout(self._parameters.kernel_with(settings.gamma, settings.bias))
+        except LostDistancesError:
+            return np.inf
         problem = problem_of(
             kernel, inputs.take(chosen), self._data.distinct, settings,
             self._data.classes.tolist(), cache_bytes=self._parameters.cache_bytes,

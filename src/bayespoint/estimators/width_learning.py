@@ -103,9 +103,7 @@ class WidthLearner:
         self._X: Any = self._data.inputs.matrix()
         self.power = 2 if search.parameters.kernel == "rbf" else 1
         self._unit = np.where(np.isfinite(columns.unit), columns.unit, 1.0)
-        share = self._data.class_share
-        largest = np.argsort(-share, kind="stable")[:LEARNT_CLASSES].tolist()
-        self.machines = [1] if len(share) == 2 else largest
+        self.machines = self._data.largest_classes(LEARNT_CLASSES)
 
     def learnt(
         self, base: Array, settings: Any, rows: Array, begin: Array | None = None,
@@ -197,7 +195,8 @@ class WidthLearner:
 
     def _cells(self, parts: list[Array], settings: Any, threads: Threads) -> WidthCells:
         """Cells of such rows, in units of the columns, with the likelihoods of their labels."""
-        soft = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
+        # Labels do not depend on the width, and the common one by itself may lose distances.
+        soft = replace(settings, gamma=0.0, softness=max(settings.softness, LEAST_SOFTNESS))
         _, problem = self._search.problem_with(soft, np.concatenate(parts))
         at = {c: k for k, c in enumerate(machines_of(len(self._data.classes)))}
         labels = [labels_of(problem, at[c]) for c in self.machines]

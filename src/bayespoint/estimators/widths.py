@@ -2,7 +2,7 @@
 
 Labels of rows that had no part in learning say whether a width for each feature is better than one
 width, or half the way to them is, and whether the Laplacian kernel is better than the RBF kernel.
-Other settings are then chosen as ever, with the columns scaled.
+Other settings are then chosen as usual, with the columns scaled.
 """
 
 from collections.abc import Callable, Sequence
@@ -129,7 +129,10 @@ def why_not(kernel: Any, n_columns: int) -> str | None:
     if not (isinstance(kernel, str) and kernel in ("rbf", "laplacian")):
         return f"kernel={kernel!r} has none: use 'rbf' or 'laplacian'"
     if n_columns > MOST_COLUMNS:
-        return f"X has {n_columns} columns, more than {MOST_COLUMNS}: select or project them"
+        return (
+            f"X has {n_columns} columns, and of more than {MOST_COLUMNS} (text, for instance) rows "
+            f"are too few to tell which matter: select or project them, or give one gamma"
+        )
     return None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.pipeline import Pipeline
@@ -12,8 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bayespoint._support.types import Array
-from bayespoint.estimators.held_out import HeldOut, Source, held_out
+from bayespoint.estimators.confidence import check_has_proba, said
+from bayespoint.estimators.held_out import Source
 from bayespoint.estimators.risk import checked_weight
+from bayespoint.space.given import checked_labels
 
 
 def estimator_has(method: str) -> Callable[[Any], bool]:
@@ -52,6 +55,42 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == "prefit"
+
+    def check_parameters(self, sample_weight: Any) -> None:
+        """Check the parameters that do not depend on data."""
+        raise NotImplementedError
+
+    def _check_with(self, classes: Array) -> None:
+        """Check parameters that name classes, once these are known."""
+
+    def _needs_proba(self) -> bool:
+        """Whether decisions take probabilities."""
+        return True
+
+    def begin(
+        self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
+    ) -> tuple[Array, Source]:
+        """Check what `fit` is given and fit the classifier inside.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels, checked.
+        source : Source
+            Where cases come from that tell how to decide.
+        """
+        self.check_parameters(sample_weight)
+        y = checked_labels(y)
+        params, sample_weight = self._params_of(sample_weight, params)
+        counted = checked_weight(sample_weight, len(y)) > 0
+        # Errors in what names classes show before a long fit.
+        prefit = self._is_prefit()
+        self._check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
+        self._fit_inside(X, y, params)
+        if self._needs_proba():
+            check_has_proba(self.estimator_)
+        self._check_with(self.classes_)
+        return y, Source(self.estimator, self.estimator_, self.cv, params, counted)
 
     def fitted_before(self) -> Any:
         """Return the estimator, which is said to be fitted; an error if it is not."""
@@ -111,24 +150,17 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             router.add(splitter=self.cv, method_mapping=to_split)
         return router
 
-    def _held_out(
-        self, X: Any, y: Array, sample_weight: Any, params: dict[str, Any], rules: list[Any]
-    ) -> HeldOut:
-        counted = checked_weight(sample_weight, len(y)) > 0
-        source = Source(self.estimator, self.estimator_, self.cv, params, counted)
-        return held_out(source, X, y, rules)
-
     @available_if(estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> Array:
         """Return the classifier's probabilities, of rejected rows as well."""
         check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
+        return said(self.estimator_, "predict_proba", X)
 
     @available_if(estimator_has("decision_function"))
     def decision_function(self, X: Any) -> Array:
         """Return the classifier's outputs, of rejected rows as well."""
         check_is_fitted(self)
-        return self.estimator_.decision_function(X)
+        return said(self.estimator_, "decision_function", X)
 
     def __sklearn_tags__(self) -> Any:
         """Tags of the classifier inside, for one label per case."""

@@ -1,0 +1,225 @@
+"""A fit on some rows, made before the fit on all, and kept unless that one is better.
+
+A fit on many rows that time or Ctrl-C cuts short may know less than a fit on few that was finished.
+The one on few rows is made where time is limited, or where somebody watches who may press Ctrl-C.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespoint._support.budget import Budget
+from bayespoint._support.checks import entropy_of, warn
+from bayespoint._support.types import Array
+from bayespoint._support.watching import watcher
+from bayespoint.estimators.calibration import LINK_SHARE
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.fitting import Fitted, fit
+from bayespoint.estimators.parameters import Parameters, by_evidence
+from bayespoint.estimators.settings import VOTING, Settings
+from bayespoint.estimators.work import FIRST_ROWS, LONG, about_seconds, what_is_done
+from bayespoint.inference.ep.cells.method import CellSettings
+from bayespoint.space.merging import of_each_class
+
+# The first fit is made where there are so many times its rows: exact EP of these takes seconds.
+MANY = 3
+
+# Share of max_time that it may take, and the most seconds.
+FIRST_SHARE, FIRST_SECONDS = 0.3, 10.0
+
+# Cells of all rows where there is not the time to choose settings for them: landmarks carry what
+# rows have in common, and small cells take little.
+QUICK = CellSettings(cell_size=100, n_landmarks=300, n_trees=1)
+LITTLE_TIME = "many rows and little time: they are taken in cells, with settings of few rows"
+
+# Rows by whose labels the two fits are compared, and how many standard errors of the difference the
+# first must be ahead: where both are as good, that on all rows is kept.
+COMPARED_ROWS = 2000
+CLEARLY = 2.0
+
+# Between the reason for a method, and words on which fit was kept.
+KEPT = "; kept is the fit "
+
+# Rows of X up to which a first fit that is kept is asked for all of them.
+MOST_ASKED = 20_000
+
+# Methods that know what they say of each row without it.
+COMPARABLE = ("auto", "ep", "perceptron")
+
+# From a fit, and rows of X, to the probabilities of their classes.
+Predict = Callable[[Fitted, Array], Array]
+
+
+def fit_in_time(
+    parameters: Parameters, place: Any, data: TrainingData, budget: Budget,
+    before: Fitted | None, predict: Predict,
+) -> Fitted:  # fmt: skip
+    """Fit all rows; where that may be cut short, some rows first, and keep the better one.
+
+    Parameters
+    ----------
+    parameters, place, data, budget, before
+        As for `fit`.
+    predict : callable
+        For the comparison.
+
+    Returns
+    -------
+    Fitted
+        ``settings.inference_reason`` says which one was kept where all were not finished.
+    """
+    if before is not None and _is_first(before, data):
+        before = None  # there is nothing of all rows to go on with
+    seconds = _announced(parameters, place, data)
+    limit = _first_limit(parameters, seconds)
+    many = data.inputs.shape[0] >= MANY * FIRST_ROWS and not parameters.precomputed
+    if before is not None or limit is None or not many or parameters.inference not in COMPARABLE:
+        return fit(parameters, place, data, budget, before)
+    parameters = replace(parameters, random_state=entropy_of(parameters.random_state))
+    first = _first(parameters, place, data, budget, limit)
+    if budget.interrupted:
+        ended = f"on {len(first.rows):,} rows, as Ctrl-C came before all {data.inputs.shape[0]:,}"
+        return _first_kept(first.fitted, ended, budget)
+    left = _time_left(parameters, budget)
+    of_all = replace(parameters, max_time=left)
+    if left is not None and seconds > left and _may_be_quick(parameters):
+        of_all = _quick(of_all, first.fitted.settings)
+    budget.renew(_for_inference(left))
+    whole = fit(of_all, place, data, budget)
+    if of_all.inference != parameters.inference:  # people did not ask for it
+        whole = replace(whole, settings=replace(whole.settings, inference_reason=LITTLE_TIME))
+    if parameters.max_time is None and not budget.interrupted:
+        return whole
+    return _kept(first, whole, data, budget, predict)
+
+
+def _is_first(before: Fitted, data: TrainingData) -> bool:
+    """Whether a fit is one on some rows that was kept."""
+    fewer = len(before.trained.row) < len(data.distinct.row)
+    return fewer and KEPT in before.settings.inference_reason
+
+
+def _announced(parameters: Parameters, place: Any, data: TrainingData) -> float:
+    """Return about how long it takes, and say what will be done if that is long."""
+    told, limit = watcher(), parameters.max_time
+    if told is None and limit is None:
+        return 0.0
+    seconds = about_seconds(parameters, place, data)
+    expected = seconds if limit is None else min(seconds, limit)
+    if told is not None and expected > LONG:
+        told(what_is_done(parameters, place, data), expected)
+    return seconds
+
+
+def _may_be_quick(parameters: Parameters) -> bool:
+    """Whether nobody asked for another way to fit all rows."""
+    open_ = (parameters.cell_size, parameters.n_landmarks, parameters.n_trees)
+    return (
+        parameters.inference in ("auto", "ep")
+        and parameters.decision in ("auto", *VOTING)
+        and all(isinstance(value, str) for value in open_)
+        and not by_evidence(parameters.label_noise)
+    )
+
+
+def _quick(parameters: Parameters, settings: Settings) -> Parameters:
+    """Let all rows be fitted with settings of some, in cells that take little time."""
+    return replace(
+        parameters, kernel=settings.kernel_name, kernel_open=False, gamma=settings.gamma,
+        softness=settings.softness, bias=settings.bias, inference="ep", **QUICK._asdict(),
+    )  # fmt: skip
+
+
+def _first_limit(parameters: Parameters, seconds: float) -> float | None:
+    """Return the time for the first fit; None where none is wanted."""
+    if parameters.max_time is not None:
+        return min(FIRST_SHARE * parameters.max_time, FIRST_SECONDS)
+    return FIRST_SECONDS if seconds > LONG else None
+
+
+def _time_left(parameters: Parameters, budget: Budget) -> float | None:
+    if parameters.max_time is None:
+        return None
+    return max(parameters.max_time - budget.elapsed(), (1 - FIRST_SHARE) / 2 * parameters.max_time)
+
+
+def _for_inference(max_time: float | None) -> float | None:
+    """Time without that of the link."""
+    return None if max_time is None else (1 - LINK_SHARE) * max_time
+
+
+class _First(NamedTuple):
+    """The first fit, and its distinct rows."""
+
+    fitted: Fitted
+    rows: Array
+
+
+def _first(
+    parameters: Parameters, place: Any, data: TrainingData, budget: Budget, limit: float
+) -> _First:
+    """Fit some rows, every class in proportion."""
+    seed = np.random.SeedSequence(parameters.random_state, spawn_key=(0, 11))
+    rows = np.sort(of_each_class(data.distinct.label, FIRST_ROWS, seed))
+    start, label = budget.start, budget.label
+    # EP of few rows takes little, once their settings are chosen: it is not cut short.
+    budget.max_time = None if parameters.inference != "perceptron" else _for_inference(limit)
+    fitted = fit(replace(parameters, max_time=limit), place, data.some(rows), budget)
+    budget.start, budget.label = start, label  # the link may have changed them
+    if fitted.stream is not None:
+        number = np.argsort(np.argsort(fitted.stream.number))  # no other rows have come
+        stream = replace(fitted.stream, number=number, seen=len(rows), anew=len(rows))
+        fitted = replace(fitted, stream=stream)
+    return _First(fitted, rows)
+
+
+def _kept(
+    first: _First, whole: Fitted, data: TrainingData, budget: Budget, predict: Predict
+) -> Fitted:
+    """Return the fit that tells labels better which it has not seen."""
+    others = np.setdiff1d(np.arange(len(data.distinct.row)), first.rows)
+    seed = np.random.SeedSequence(0, spawn_key=(0, 12))
+    asked = others[of_each_class(data.distinct.label[others], COMPARED_ROWS, seed)]
+    row, label = data.distinct.row[asked], data.distinct.label[asked]
+    held_out = whole.trained.held_out
+    n_all, n_first = data.inputs.shape[0], len(first.rows)
+    why = "Ctrl-C ended the fit" if budget.interrupted else "max_time ended the fit"
+    if held_out is None:
+        ended = f"on {n_first:,} rows: {why} on all {n_all:,} before it could say anything"
+        return _first_kept(first.fitted, ended, budget)
+    known = np.isfinite(held_out[row, 0])
+    row, label = row[known], label[known]
+    losses = [_losses(p, label) for p in (predict(first.fitted, row), held_out[row])]
+    gain = losses[1] - losses[0]
+    error = gain.std() / np.sqrt(max(len(gain), 1))
+    figures = f"log-loss of rows not seen {losses[0].mean():.4f} and {losses[1].mean():.4f}"
+    if gain.mean() > CLEARLY * error:
+        ended = f"on {n_first:,} rows, as {why} on all {n_all:,} before it was better ({figures})"
+        return _first_kept(first.fitted, ended, budget)
+    if not budget.interrupted and not budget.spent():
+        return whole
+    how = "better" if gain.mean() < 0 else "not clearly worse"
+    return _told(whole, f"on all rows, {how} than on {n_first:,} ({figures}), though {why} early")
+
+
+def _losses(proba: Array, label: Array) -> Array:
+    right = proba[np.arange(len(label)), label].astype(np.float64)
+    return -np.log(np.maximum(right, np.finfo(np.float32).tiny))
+
+
+def _first_kept(fitted: Fitted, what: str, budget: Budget) -> Fitted:
+    if fitted.trained.n_samples > MOST_ASKED:  # what it says of all others takes long
+        fitted = replace(fitted, trained=replace(fitted.trained, held_out=None))
+    if not budget.interrupted:
+        warn(f"the fit that was kept is that {what}. Raise max_time.", ConvergenceWarning)
+    return _told(fitted, what)
+
+
+def _told(fitted: Fitted, what: str) -> Fitted:
+    """Return a fit whose reason says which one it is."""
+    settings = fitted.settings
+    reason = f"{settings.inference_reason}{KEPT}{what}"
+    return replace(fitted, settings=replace(settings, inference_reason=reason))

@@ -1,0 +1,68 @@
+"""What of the uncertainty of a prediction more data could remove, and what they could not.
+
+The entropy of a prediction p(x) = E_w p(x | w), w being drawn from the posterior, has two parts:
+
+    H[p(x)] = (H[E_w p(x | w)] - E_w H[p(x | w)]) + E_w H[p(x | w)].
+
+The first is what a label would tell about the classifier: none of it is left once w is known. The
+second, the uncertainty of labels by a classifier that is known (softness and wrong labels), is not
+removed by any number of rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr
+
+from bayespoint._support.types import Array
+from bayespoint.estimators.predictors import VOTE_BLOCK, Asked, Predictor
+
+# Single classifiers that entropies are averaged over.
+MEMBERS = 400
+
+
+class Uncertainty(NamedTuple):
+    """Parts of the entropy of predictions, in nats.
+
+    Attributes
+    ----------
+    removable : ndarray of shape (n_samples,)
+        What more training rows could remove (*epistemic*).
+    irreducible : ndarray of shape (n_samples,)
+        What no training row could (*aleatoric*).
+    """
+
+    removable: Array
+    irreducible: Array
+
+
+def uncertainty(
+    predictor: Predictor, asked: Asked, seed: int = 0, n_members: int = MEMBERS
+) -> Uncertainty:
+    """Divide the entropies of predictions.
+
+    Parameters
+    ----------
+    predictor : Predictor
+    asked : Asked
+    seed : int
+        Of the single classifiers, the same for all points.
+    n_members : int
+        How many these are.
+    """
+    parts = [np.empty((2, 0))]
+    for start in range(0, asked.X.shape[0], VOTE_BLOCK):
+        block = asked.part(start, start + VOTE_BLOCK)
+        members = predictor.committee_proba(block, n_members, np.random.RandomState(seed))
+        total = entropy(predictor.predict_proba(block))
+        # Links and chance set the mean of the members apart from the prediction: shares count.
+        mean, left = entropy(members.mean(axis=0)), entropy(members).mean(axis=0)
+        share = np.divide(left, mean, out=np.zeros_like(mean), where=mean > 0)
+        irreducible = total * np.minimum(share, 1.0)
+        parts.append(np.stack([total - irreducible, irreducible]))
+    return Uncertainty(*np.concatenate(parts, axis=1))
+
+
+def entropy(proba: Array) -> Array:
+    """Entropy of the last axis, in nats."""
+    return entr(proba).sum(axis=-1)

@@ -1,0 +1,81 @@
+"""How long a fit may take, from counts of operations and the speed of this machine."""
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from joblib import effective_n_jobs
+
+from bayespoint.estimators.cells import MINUTE_CELLS, SWEEPS, TREES
+from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.selection import EVIDENCE_POINTS
+from bayespoint.estimators.settings import FIT_SWEEPS, SEARCH_SWEEPS, choose_method
+from bayespoint.inference.ep.cells.method import CellSettings
+
+# Seconds from which on work is long: people want to know before it begins.
+LONG = 30.0
+
+# Rows of a fit that is made before one that takes long: see `first_fit`.
+FIRST_ROWS = 500
+
+# Work of the search for widths of features and a kernel, in times of that for one width: 25 seconds
+# of 1,000 rows with 13 features, where a factorisation does 2.6e10 operations a second.
+WIDTHS_TIMES = 11
+
+# Points of the matrix that is factorised to see how fast that is.
+PROBED_POINTS = 600
+
+
+def about_seconds(parameters: Parameters, place: Any, data: TrainingData) -> float:
+    """Return about how long a fit takes, without limits of time; 0 where that is not known."""
+    if place.own_memory:  # a GPU, whose speed no probe here tells
+        return 0.0
+    settings, _ = choose_method(parameters, data, place)
+    if settings.inference != "ep":
+        return 0.0
+    n_threads, rate = effective_n_jobs(parameters.n_jobs), operations_per_second()
+    if settings.cells is None:
+        return _at_once(data) / (rate * min(n_threads, data.n_machines))
+    return _by_cells(data, settings.cells) / (rate * n_threads)
+
+
+def _at_once(data: TrainingData) -> float:
+    n_points = data.inputs.shape[0]
+    sweeps = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
+    return data.n_machines * 2 / 3 * sweeps * WIDTHS_TIMES
+
+
+def _by_cells(data: TrainingData, cells: CellSettings) -> float:
+    """Operations of the search for settings, whose work is limited, and of the fit."""
+    n_cells = data.n_machines * data.inputs.shape[0] / cells.cell_size
+    of_fit = n_cells * max(cells.n_trees, TREES)
+    chosen_with = max(of_fit, MINUTE_CELLS)
+    return (of_fit + chosen_with) * SWEEPS * 2 / 3 * cells.cell_size**3
+
+
+def what_is_done(parameters: Parameters, place: Any, data: TrainingData) -> str:
+    """Say in a sentence what a fit does."""
+    settings, rival = choose_method(parameters, data, place)
+    n_points = data.inputs.shape[0]
+    how = "in one piece"
+    if settings.cells is not None:
+        how = f"in cells of {settings.cells.cell_size:,}"
+    against = ", and compared with perceptrons" if rival is not None else ""
+    one = f", {data.n_machines} classes one by one" if data.n_machines > 1 else ""
+    return (
+        f"a fit on {min(FIRST_ROWS, n_points):,} rows first, then settings are chosen by labels "
+        f"left out and {n_points:,} rows are fitted {how}{one}{against}"
+    )
+
+
+def operations_per_second() -> float:
+    """Operations of a factorisation, as most of the work is, in a second of one thread."""
+    K = np.eye(PROBED_POINTS) + 0.5
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        scipy.linalg.cholesky(K, lower=True, check_finite=False)
+        seconds.append(time.perf_counter() - start)
+    return PROBED_POINTS**3 / 3 / min(seconds)
