@@ -1,5 +1,6 @@
 """From Dask collections to checked blocks of rows: partitions, which may be uneven or empty."""
 
+import uuid
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class Summary(NamedTuple):
     dtype: np.dtype
     sparse: bool
     names: Array | None
+    token: str  # of rows, labels and weights
 
 
 class Facts(NamedTuple):
@@ -49,10 +51,11 @@ class Facts(NamedTuple):
     dtype: np.dtype
     sparse: bool
     names: Array | None
+    tokens: list[str]  # of the partitions
 
 
 def blocks_of(X: Any, y: Any, sample_weight: Any = None) -> list[Any]:
-    """Return delayed blocks, one a partition of X, each checked where it is computed."""
+    """Return delayed blocks, one per partition of X, each checked where it is computed."""
     from dask import delayed
     from dask.base import tokenize
 
@@ -145,20 +148,49 @@ def _place(X: Any) -> str:
     return ""
 
 
+def token_of(block: Block) -> str:
+    """Return what tells a block from others."""
+    from dask.base import tokenize
+
+    return tokenize(block.X, block.y, block.weight)
+
+
+def as_seen(blocks: list[Any], facts: Facts) -> list[Any]:
+    """Return delayed blocks that are computed again, and must be what they were."""
+    from dask import delayed
+
+    check, token = delayed(same_block), uuid.uuid4().hex
+    return [
+        check(block, seen, number, dask_key_name=f"partition-again-{number}-{token}")
+        for number, (block, seen) in enumerate(zip(blocks, facts.tokens, strict=True))
+    ]
+
+
+def same_block(block: Block, seen: str, number: int) -> Block:
+    """Return a block, unless it has changed since it was seen."""
+    if token_of(block) != seen:
+        raise ValueError(
+            f"partition {number} of X, y came out differently when it was computed again: "
+            f"persist both first (X, y = client.persist([X, y])), or give what makes them a seed."
+        )
+    return block
+
+
 def summary_of(block: Block) -> Summary:
     """Look at a block."""
-    X, kept = block.X, block.weight > 0
+    X, kept, token = block.X, block.weight > 0, token_of(block)
     none = np.empty(0)
     if not np.any(kept):
         n_rows, n_features = X.shape
-        return Summary(n_rows, n_features, 0, none, none, none, np.dtype("f4"), False, None)
+        return Summary(n_rows, n_features, 0, none, none, none, np.dtype("f4"), False, None, token)
     n_rows, n_features = X.shape
     n_bytes = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
     least, most = limits(X if np.all(kept) else X[kept])
     labels = np.unique(block.y[kept])
     return Summary(
-        n_rows, n_features, n_bytes, labels, least, most, X.dtype, sp.issparse(X), block.names
-    )
+        n_rows, n_features, n_bytes, labels, least, most, X.dtype, sp.issparse(X), block.names,
+        token,
+    )  # fmt: skip
 
 
 def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Facts:
@@ -173,11 +205,7 @@ def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Fac
     if not some:
         raise ValueError("X has no rows of weight > 0 in any partition; give some.")
     for number, one in enumerate(found):
-        if one.n_rows and one.n_features != some[0].n_features:
-            raise ValueError(
-                f"partition {number} of X has {one.n_features} columns, others have "
-                f"{some[0].n_features}."
-            )
+        _check_columns(number, one, some[0])
     classes = np.unique(np.concatenate([one.labels for one in some]))
     if len(classes) < least_classes:
         raise ValueError(
@@ -190,5 +218,19 @@ def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Fac
         sum(one.n_bytes for one in found), classes,
         np.min([one.least for one in some], axis=0), np.max([one.most for one in some], axis=0),
         np.dtype(np.float32 if single else np.float64), any(one.sparse for one in some),
-        some[0].names,
+        some[0].names, [one.token for one in found],
     )  # fmt: skip
+
+
+def _check_columns(number: int, one: Summary, first: Summary) -> None:
+    """Refuse a partition whose columns are not those of the first one with rows."""
+    if one.n_rows and one.n_features != first.n_features:
+        raise ValueError(
+            f"partition {number} of X has {one.n_features} columns, others have {first.n_features}."
+        )
+    own, others = (None if s.names is None else list(map(str, s.names)) for s in (one, first))
+    if len(one.labels) and own != others:
+        raise ValueError(
+            f"partition {number} of X has columns {own}, the first one {others}: name and order "
+            f"them alike."
+        )

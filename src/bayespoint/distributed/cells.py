@@ -1,6 +1,7 @@
 """Cells on a cluster: rows go to them once a tree, and tasks sweep chunks of them."""
 
 import itertools
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.distributed.ordering import Chunk, stacked
-from bayespoint.distributed.session import one_thread
+from bayespoint.distributed.tasks import computing
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.engines import place_of
@@ -44,6 +45,7 @@ class Work(NamedTuple):
     device: str
     tol: float
     landmarks: Landmarks | None
+    keeps: bool = False  # messages of cells from visit to visit
 
 
 # ---------------------------------------------------------------------- rows go to cells
@@ -132,16 +134,17 @@ def _sweeps(cells: CellChunk, work: Work, start: Any) -> Any:
         work.kernel, inputs, distinct, work.settings, work.classes, cache_bytes=0, threads=threads
     )
     part = cell_problem(problem, work.kernel, inputs, cells.alone, cells.own)
-    how = Sweeping(tol=work.tol, threads=threads, memory=Memory(1, 0))
+    memory = Memory(1, sys.maxsize if work.keeps else 0)
+    how = Sweeping(tol=work.tol, threads=threads, memory=memory)
     made = part.sweeps(part, np.arange(n_rows), cells.begin, how, start)
     if work.landmarks is not None:
         made.use(work.landmarks)
     return made
 
 
-@one_thread
+@computing
 def sweep_alone(cells: CellChunk, work: Work) -> SweepState:
-    """Sweep each cell of a chunk until it is at rest."""
+    """Sweep each cell of a chunk until it has converged."""
     made = _sweeps(cells, work, cells.start)
     made.alone()
     return made.state()
@@ -154,34 +157,41 @@ def not_swept(cells: CellChunk, work: Work) -> SweepState:
     return made.state()
 
 
+class Kept(NamedTuple):
+    """What is known of the cells of a chunk between two visits."""
+
+    state: SweepState
+    said: dict[tuple[int, int], Message]  # their last messages, where there is room
+
+
 class Visited(NamedTuple):
     """What a visit of the cells of a chunk leaves."""
 
-    state: SweepState
+    kept: Kept
     told: Message | None  # what their messages change by
     moved: Array  # (n_machines, n_cells)
 
 
-def begin_visits(cells: CellChunk, work: Work) -> SweepState:
+def begin_visits(cells: CellChunk, work: Work) -> Kept:
     """Return the state of cells before the first visit."""
-    return _sweeps(cells, work, cells.start).state()
+    return Kept(_sweeps(cells, work, cells.start).state(), {})
 
 
-@one_thread
-def messages_of_cells(cells: CellChunk, state: SweepState, work: Work) -> Message | None:
+@computing
+def messages_of_cells(cells: CellChunk, kept: Kept, work: Work) -> Message | None:
     """What the sites of cells say of w."""
-    return _sweeps(cells, work, (state.tau, state.nu)).all_messages() if len(cells.label) else None
+    sites = kept.state.tau, kept.state.nu
+    return _sweeps(cells, work, sites).all_messages() if len(cells.label) else None
 
 
-@one_thread
-def visit(
-    cells: CellChunk, before: SweepState, steps: Steps, work: Work, common: tuple[Array, Array]
-) -> Visited:
-    """Visit the cells of a chunk, given precision and shift of w."""
-    made = _sweeps(cells, work, (before.tau, before.nu))
-    made.go_on(before)
-    moved, told = made.visited(range(len(cells.begin) - 1), steps, *common)
-    return Visited(made.state(), told, moved)
+@computing
+def visit(cells: CellChunk, before: Kept, steps: Steps, work: Work, known: Message) -> Visited:
+    """Visit the cells of a chunk, given what is known of w."""
+    made = _sweeps(cells, work, (before.state.tau, before.state.nu))
+    made.go_on(before.state)
+    made.said.update(before.said)
+    moved, told = made.visited(range(len(cells.begin) - 1), steps, known)
+    return Visited(Kept(made.state(), made.said), told, moved)
 
 
 def sum_of_messages(messages: list[Message | None]) -> Message | None:
@@ -192,11 +202,11 @@ def sum_of_messages(messages: list[Message | None]) -> Message | None:
     return told.total()
 
 
-@one_thread
-def finish_cells(cells: CellChunk, state: SweepState, work: Work, mean: Array) -> SweepState:
+@computing
+def finish_cells(cells: CellChunk, kept: Kept, work: Work, mean: Array) -> SweepState:
     """Return the state of cells around landmarks with coefficients, given the mean of w."""
     made = _sweeps(cells, work, None)
-    made.go_on(state)
+    made.go_on(kept.state)
     made.forget_unvisited()
     made.set_coefficients(mean)
     return made.state()

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array, Matrix
-from bayespoint.distributed.blocks import Facts, blocks_of, facts_of
+from bayespoint.distributed.blocks import Facts, as_seen, blocks_of, facts_of
 from bayespoint.distributed.cells import Work
 from bayespoint.distributed.inference import ClusterCells, ClusterInference
 from bayespoint.distributed.inputs import ClusterInputs
-from bayespoint.distributed.model import ClusterModel, n_rows_of, parted
+from bayespoint.distributed.model import ClusterModel, parted
 from bayespoint.distributed.ordering import distinct_of, ordered, without_rows
 from bayespoint.distributed.session import Session
 from bayespoint.distributed.whole import fit_whole
@@ -32,9 +32,12 @@ from bayespoint.estimators.settings import Settings, choose_method, settle
 from bayespoint.estimators.trials import mean_noise, problem_of
 from bayespoint.inference.draws import Draws, Plan
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
-from bayespoint.inference.ep.cells.method import COARSER, Cells
+from bayespoint.inference.ep.cells.method import COARSER, Cells, CellSettings
 from bayespoint.space.host import Host
 from bayespoint.space.kernels import Kernel
+
+# Share of the memory of all workers for messages of cells.
+KEPT_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +69,7 @@ def fit(
         raise ValueError("warm_start=True needs one machine; use to_local() and go on there.")
     blocks = blocks_of(X, y, sample_weight)
     facts = facts_of(session, blocks)
+    blocks = as_seen(blocks, facts)
     parameters.groups(facts.n_features)  # refuses the wrong number
     data, chunks, sizes = _data(session, blocks, facts, parameters)
     place = Host(parameters.n_jobs)
@@ -78,14 +82,16 @@ def fit(
             threads=threads,
         )  # fmt: skip
         if settings.cells is None:
-            parameters = replace(parameters, random_state=trained.entropy)
+            parameters = replace(parameters, random_state=trained.entropy, n_jobs=1)
             fitted = fit_whole(session, parameters, blocks, facts, settings)
             return holding(_checker(estimator, facts), fitted)
         parameters = replace(parameters, kernel=settings.kernel_name)
         kernel = data.inputs.fit_layout(parameters.kernel_with(settings.gamma, settings.bias))
         _check(data, settings, kernel)
         plan = Plan(0, parameters.tol, trained.entropy, budget, threads)
-        found = _infer(session, data, settings, kernel, parameters, plan, chunks, sizes)
+        found = _infer(session, data, settings, kernel, parameters, plan, chunks, sizes, facts)
+    del chunks  # rows of cells are the ones that stay
+    data = replace(data, inputs=Host().inputs_of(empty_rows(facts)))
     model = _model(session, estimator, data, settings, kernel, found, facts)
     return ClusterFit(parameters, settings, trained, model)
 
@@ -122,7 +128,7 @@ def _check(data: TrainingData, settings: Settings, kernel: Kernel) -> None:
 
 def _infer(
     session: Session, data: TrainingData, settings: Settings, kernel: Kernel,
-    parameters: Parameters, plan: Plan, chunks: list[Any], sizes: Array,
+    parameters: Parameters, plan: Plan, chunks: list[Any], sizes: Array, facts: Facts,
 ) -> ClusterCells:  # fmt: skip
     """Sweep cells on the cluster."""
     cells = settings.cells
@@ -132,10 +138,12 @@ def _infer(
         landmarks = landmarks._replace(X=sp.csr_matrix(landmarks.X))
     exact = cells.n_landmarks == own_features(kernel.name, data.inputs.shape[1])
     tol = plan.tol if exact else COARSER * plan.tol
-    work = Work(kernel, settings, data.classes.tolist(), parameters.device, tol, landmarks)
+    keeps = parameters.device == "cpu" and _fits(session, data, cells)  # those of GPUs stay there
+    work = Work(kernel, settings, data.classes.tolist(), parameters.device, tol, landmarks, keeps)
     inference = ClusterInference(
-        session, chunks, data.inputs.matrix(), sizes, work, cells, plan, data.n_machines
-    )
+        session, chunks, data.inputs.matrix(), sizes, work, cells, plan, data.n_machines,
+        facts.n_bytes,
+    )  # fmt: skip
     try:
         return inference.infer()
     except np.linalg.LinAlgError as error:
@@ -143,6 +151,13 @@ def _infer(
             f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
             f"other."
         ) from error
+
+
+def _fits(session: Session, data: TrainingData, cells: CellSettings) -> bool:
+    """Whether there is room for the messages of all cells."""
+    n_cells = 2 * data.inputs.shape[0] / cells.cell_size  # at most
+    n_bytes = 8.0 * data.n_machines * n_cells * cells.n_landmarks**2
+    return n_bytes <= KEPT_SHARE * session.room().total
 
 
 def _model(
@@ -163,14 +178,10 @@ def _model(
     if settings.decision == "calibrated":
         z = np.stack([found.z, found.z])
         draws = Draws([], none, none, none, none, 0)
-        cells = Cells(draws, nothing, z, none, found.log_evidence)
+        cells = Cells(draws, nothing, z, found.log_evidence)
         predictor = replace(predictor, link=votes_link(cells, data, noise).link)
-    trees = parted(session, found, facts.n_bytes / max(len(found.trees), 1))
-    kept = replace(found, trees=[])
-    data = replace(data, inputs=Host().inputs_of(empty))
-    parts = [part for tree in trees for part in tree.parts]
-    session.results(session.map("count-rows", n_rows_of, parts))  # raises what went wrong
-    return ClusterModel(trees, kept, data, predictor, _checker(estimator, facts), empty)
+    trees = parted(session, found, facts.n_bytes)
+    return ClusterModel(trees, found, data, predictor, _checker(estimator, facts), empty)
 
 
 def _checker(estimator: BayesPointClassifier, facts: Facts) -> BayesPointClassifier:

@@ -24,9 +24,10 @@ from bayespoint.distributed.cells import (
     told_of,
     visit,
 )
-from bayespoint.distributed.session import Session, item
+from bayespoint.distributed.session import Session
+from bayespoint.distributed.tasks import item
 from bayespoint.inference.draws import Plan
-from bayespoint.inference.ep.cells.cell import Message
+from bayespoint.inference.ep.cells.cell import Message, united
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.method import CellSettings, shown_progress, warn_if_moving
 from bayespoint.inference.ep.cells.sweeps import Steps, Sweeping, Sweeps, Visits
@@ -40,10 +41,13 @@ FEW_CHUNKS, CELLS_TOGETHER, MOST_CHUNKS = 128, 8, 1024
 SUMMED = 8
 
 
-def cells_together(n_cells: int) -> int:
-    """Return the cells of a chunk, a power of 2: sums of messages are then the same as without."""
+def cells_together(n_cells: int, room: float) -> int:
+    """Return the cells of a chunk, a power of 2: sums of messages are then the same as without.
+
+    ``room``: as many cells as a task can hold.
+    """
     wanted = max(min(n_cells / FEW_CHUNKS, CELLS_TOGETHER), n_cells / MOST_CHUNKS, 1)
-    return int(2 ** np.ceil(np.log2(wanted)))
+    return int(2 ** min(np.ceil(np.log2(wanted)), np.floor(np.log2(max(room, 1)))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,9 +108,10 @@ class ClusterSweeps(Sweeps):
         self._session, self._cells, self._together, self._work = session, cells, together, work
         self.how, self.n_machines, self.n_cells = how, n_machines, n_cells
         self.begun = begun
+        self._known: list[Any] = []  # all of a tree: a lost worker's cells need them again
 
     def alone(self) -> bool:
-        """Sweep each cell until it is at rest; whether there was time for some."""
+        """Sweep each cell until it has converged; whether there was time for some."""
         session = self._session
         swept = session.map("sweep-cells", sweep_alone, self._cells, work=self._work)
         in_time = session.wait(swept, self.how.show, self.how.stop)
@@ -130,15 +135,31 @@ class ClusterSweeps(Sweeps):
         """Let each chunk of cells begin; tasks have the landmarks in `Work`."""
         self.states = self._session.map("begin-cells", begin_visits, self._cells, work=self._work)
 
-    def all_messages(self) -> Message:
-        """What all cells say of w with the sites that they have, of all machines."""
+    def all_messages(self) -> Any:
+        """What all cells say of w with the sites that they have, of all machines: a future."""
         told = self._session.map(
             "message-of-cells", messages_of_cells, self._cells, self.states, work=self._work
         )
-        return self._session.results(self._summed(told))
+        return self._summed(told)
+
+    def shared(self, known: Message) -> Any:
+        """Put what is known of w on the cluster."""
+        self._known = [self._session.hold("prior-of-w", known)]
+        return self._known[0]
+
+    def added(self, known: Any, told: Any) -> Any:
+        """Add a message to what is known of w, on some worker."""
+        if told is None:
+            return known
+        self._known.append(self._session.submit("posterior-of-w", united, known, told))
+        return self._known[-1]
+
+    def fetched(self, known: Any) -> Message:
+        """Return what is known of w, here."""
+        return self._session.results(known)
 
     def visited(
-        self, numbers: range, visits: Visits | Steps, precision: Array, shift: Array
+        self, numbers: range, visits: Visits | Steps, known: Any
     ) -> tuple[Array, Message | None]:
         """Sweep some cells given what all others say, each chunk in a task."""
         session, size = self._session, self._together
@@ -150,12 +171,11 @@ class ClusterSweeps(Sweeps):
         moved = visits.moved[:, numbers]
         if not active:
             return moved, None
-        common = session.hold("precision-of-w", (precision, shift))
         of_active = [chunks[k] for k in active]
         found = session.map(
             "visit-cells", visit, [self._cells[k] for k in of_active],
             [self.states[k] for k in of_active], [steps[k] for k in active],
-            work=self._work, common=common,
+            work=self._work, known=known,
         )  # fmt: skip
         states, messages, far = (
             session.map(name, item, found, number=place)
@@ -164,9 +184,9 @@ class ClusterSweeps(Sweeps):
         told: list[Any] = [None] * len(chunks)
         for k, state, message in zip(active, states, messages, strict=True):
             self.states[chunks[k]], told[k] = state, message
-        del found, states, messages  # or the cluster would hold them
-        *went, total = session.results([*far, self._summed(told)])
-        for k, of_chunk in zip(active, went, strict=True):
+        total = self._summed(told)
+        del found, states, messages, told  # or the cluster would hold them
+        for k, of_chunk in zip(active, session.results(far), strict=True):
             first = cells[k].start - numbers.start
             moved[:, first : first + len(cells[k])] = of_chunk
         return moved, total
@@ -202,12 +222,15 @@ class ClusterInference:
     settings : CellSettings
     plan : Plan
     n_machines : int
+    n_bytes : int
+        Of all rows.
     """
 
     def __init__(
         self, session: Session, chunks: list[Any], X: Any, sizes: Array, work: Work,
-        settings: CellSettings, plan: Plan, n_machines: int,
+        settings: CellSettings, plan: Plan, n_machines: int, n_bytes: int,
     ) -> None:  # fmt: skip
+        self._n_bytes = n_bytes
         self._session, self._chunks, self._X, self._work = session, chunks, X, work
         self._begin = np.cumsum([0, *sizes])
         self._settings, self._plan, self._n_machines = settings, plan, n_machines
@@ -259,7 +282,8 @@ class ClusterInference:
         self, tree: Tree, before: ClusterTree | None, show: Callable[[int, int], None]
     ) -> ClusterTree | None:
         """Sweep the cells of a tree; None if there was no time for it, and there are others."""
-        together = cells_together(tree.n_cells)
+        room = self._session.room().task / (self._n_bytes / tree.n_cells)
+        together = cells_together(tree.n_cells, room)
         held = self._session.hold("tree", tree)
         cells = self._to_cells(tree, held, together, self._sites(before))
         how = Sweeping(

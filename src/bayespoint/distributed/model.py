@@ -14,7 +14,8 @@ from bayespoint.distributed.blocks import partitions, parts_of
 from bayespoint.distributed.cells import CellChunk, Work
 from bayespoint.distributed.inference import ClusterCells, ClusterTree
 from bayespoint.distributed.ordering import stacked
-from bayespoint.distributed.session import Session, item, one_thread
+from bayespoint.distributed.session import Session
+from bayespoint.distributed.tasks import computing, item
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.data import TrainingData
 from bayespoint.inference.draws import Draws
@@ -39,7 +40,6 @@ class Part(NamedTuple):
     nu: Array
     coef: Array
     scores: Array
-    wrong: Array
     cellwise: Any  # `Cellwise`, or None where the rows stay
 
 
@@ -54,20 +54,20 @@ def part_of(
     number, weight = (
         np.concatenate([getattr(chunk, name) for chunk in cells]) for name in ("number", "weight")
     )
-    tau, nu, coef, scores, wrong = (
+    tau, nu, coef, scores = (
         np.concatenate([getattr(state, name) for state in states], axis=-1)
-        for name in ("tau", "nu", "coef", "scores", "wrong")
+        for name in ("tau", "nu", "coef", "scores")
     )
     copies = weight if work.settings.softness else np.ones_like(weight)
     none = np.empty((len(tau), 0))
     n_cells = len(begin) - 1
     fit = TreeFit(
         replace(NO_TREE, n_cells=n_cells), np.arange(len(number)), begin, tau, nu, coef, none,
-        *common, none, np.zeros(len(tau)), 0, np.ones(n_cells, dtype=bool),
+        *common, np.zeros(len(tau)), 0, np.ones(n_cells, dtype=bool),
     )  # fmt: skip
     X = stacked([chunk.X for chunk in cells])
     cellwise = Cellwise(CellModel.of([fit], copies, work.landmarks), work.kernel, X)
-    return Part(number, begin, tau, nu, coef, scores, wrong, cellwise)
+    return Part(number, begin, tau, nu, coef, scores, cellwise)
 
 
 def without_rows(part: Part) -> Part:
@@ -97,13 +97,19 @@ class PartedTree(NamedTuple):
 
 
 def parted(session: Session, cells: ClusterCells, n_bytes: float) -> list[PartedTree]:
-    """Put chunks of cells together to parts of a size that suits prediction."""
-    work = session.hold("settings", cells.work)
-    return [_parted(session, tree, work, n_bytes) for tree in cells.trees]
+    """Put chunks of cells together to parts of a size that suits prediction.
+
+    Tree by tree, each of which leaves ``cells``: the cluster holds the rows of one of them twice.
+    """
+    work, found = session.hold("settings", cells.work), []
+    while cells.trees:
+        found.append(_parted(session, cells.trees.pop(0), work, n_bytes))
+        session.results(session.map("count-rows", n_rows_of, found[-1].parts))  # or what went wrong
+    return found
 
 
 def _parted(session: Session, tree: ClusterTree, work: Any, n_bytes: float) -> PartedTree:
-    wanted = max(1, int(np.ceil(n_bytes / PART_BYTES)))
+    wanted = max(1, int(np.ceil(n_bytes / min(PART_BYTES, session.room().task))))
     each = max(1, -(-len(tree.cells) // wanted))
     groups = [slice(k, k + each) for k in range(0, len(tree.cells), each)]
     common = session.hold("posterior-of-w", (tree.mean, tree.factor))
@@ -147,7 +153,7 @@ def split_points(X: Matrix, tree: Tree, together: int) -> list[Points]:
     return found
 
 
-@one_thread
+@computing
 def scores_in(points: Points, part: Part, softness: float) -> tuple[Array, Array]:
     """Means over standard deviations, softness added, of rows that fall into a part."""
     cellwise, n_machines = part.cellwise, len(part.tau)
@@ -214,7 +220,7 @@ class ClusterModel:
         return self.data.classes
 
     def answers(self, X: Any, method: str) -> list[Any]:
-        """Return delayed answers of a method, one a partition of X."""
+        """Return delayed answers of a method, one per partition of X."""
         name = Names()
         predictor, checker = (delayed_value(value) for value in (self.predictor, self.checker))
         found = []
@@ -244,14 +250,13 @@ class ClusterModel:
         X = stacked(session.results(session.map("rows-of-part", rows_of_part, self.trees[0].parts)))
         place = np.argsort(np.concatenate([part.number for part in found[0]]))
         data = replace(self.data, inputs=Inputs(X[place]))
-        scores, wrong = np.zeros((2, n_machines, m)), np.zeros((n_machines, m))
+        scores = np.zeros((3, n_machines, m))
         fits = []
         for tree, parts in zip(self.trees, found, strict=True):
             order = np.concatenate([part.number for part in parts])
             fits.append(_tree_fit(tree, parts, order))
             for part in parts:
                 scores[..., part.number] += part.scores
-                wrong[:, part.number] += part.wrong
         weight, work = data.distinct.weight, self.cells.work
         copies = weight if work.settings.softness else np.ones_like(weight)
         model = CellModel.of(fits, copies, work.landmarks)
@@ -264,7 +269,7 @@ class ClusterModel:
         )  # fmt: skip
         n_trees = len(fits)
         evidence = self.cells.log_evidence
-        return data, Cells(draws, model, scores / n_trees, wrong / n_trees, evidence)
+        return data, Cells(draws, model, scores / n_trees, evidence)
 
 
 def _tree_fit(tree: PartedTree, parts: list[Part], order: Array) -> TreeFit:
@@ -279,7 +284,7 @@ def _tree_fit(tree: PartedTree, parts: list[Part], order: Array) -> TreeFit:
     )
     none = np.empty((len(tau), 0))
     return TreeFit(
-        tree.tree, order, begin, tau, nu, coef, none, tree.mean, tree.factor, none,
+        tree.tree, order, begin, tau, nu, coef, none, tree.mean, tree.factor,
         np.zeros(len(tau)), 0, np.ones(tree.tree.n_cells, dtype=bool),
     )  # fmt: skip
 
@@ -295,7 +300,7 @@ class LocalModel(NamedTuple):
         return self.checker.classes_
 
     def answers(self, X: Any, method: str) -> list[Any]:
-        """Return delayed answers of a method, one a partition of X."""
+        """Return delayed answers of a method, one per partition of X."""
         name, model = Names(), delayed_value(self.checker)
         return [
             name(method, local_answer)(part, number, model, method)

@@ -18,7 +18,8 @@ from bayespoint.distributed.session import Session
 from bayespoint.space.inputs import MOST_ORDERED, Inputs, place_hashes, row_hashes
 from bayespoint.space.merging import DistinctRows, contested, merge_duplicates
 
-# Bytes of rows in a chunk, about, and chunks at most: each partition sends a piece to each.
+# Bytes of rows in a chunk, about, and chunks at most, since each partition sends a piece to each;
+# more than that only where a task could not hold a chunk.
 CHUNK_BYTES = 32_000_000
 MOST_CHUNKS = 256
 
@@ -134,13 +135,17 @@ def without_rows(chunk: Chunk) -> Chunk:
     return chunk._replace(X=chunk.X[:0])
 
 
+def n_chunks_of(n_bytes: float, room: float) -> int:
+    """Return the number of chunks, a power of 2: hashes are divided by their first bits."""
+    wanted = max(min(n_bytes / CHUNK_BYTES, MOST_CHUNKS), n_bytes / room, 1)
+    return int(2 ** np.ceil(np.log2(wanted)))
+
+
 def ordered(session: Session, blocks: list[Any], facts: Facts) -> list[Any]:
     """Return chunks of all rows in their order, on the cluster."""
     from dask import delayed
 
-    n_chunks = 1
-    while n_chunks < MOST_CHUNKS and n_chunks * CHUNK_BYTES < facts.n_bytes:
-        n_chunks *= 2
+    n_chunks = n_chunks_of(facts.n_bytes, session.room().task)
     about = session.hold("facts", facts)
     split = delayed(split_by_hash, pure=False)
     pieces = session.compute(

@@ -5,24 +5,26 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from functools import wraps
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bayespoint._support.budget import Budget, clock
-from bayespoint._support.threads import open_threads
+from bayespoint.distributed.tasks import item, same
 
 # Seconds between two looks at the cluster while results are awaited, and without any worker before
-# a fit gives up. A worker that was killed is there again after some seconds.
+# a fit gives up: a worker that was killed is there again after some seconds. Likewise while workers
+# are paused, because their memory is full, and nothing runs: to write it to disk takes a while.
 LOOK = 1.0
-ALONE = 30.0
+ALONE, PAUSED = 30.0, 120.0
 
 # Size of a value in a task from which on Dask warns: precisions of w are meant to be there.
 MOST_HELD = "1GB"
 
 
 class WorkersLostError(RuntimeError):
-    """The cluster has no workers left."""
+    """The cluster has no workers left, or none that can go on."""
 
 
 def dask_client(client: Any = None) -> Any:
@@ -41,6 +43,19 @@ def dask_client(client: Any = None) -> Any:
         raise ValueError(
             "there is no Dask client: start one, client = distributed.Client(), or pass client=."
         ) from error
+
+
+# Copies of what a task works on that it may have at a time: pieces, all of them, temporary ones.
+# Dask begins to spill at 60 % of the memory.
+COPIES = 8
+
+
+class Room(NamedTuple):
+    """Memory of workers, in bytes; infinite where there is no limit."""
+
+    worker: float  # of the smallest one
+    task: float  # for what a task works on, where each thread has one
+    total: float
 
 
 class Session:
@@ -120,6 +135,13 @@ class Session:
             if len(ahead) > 1 or (ahead and one is None):
                 yield self.results(ahead.pop(0))
 
+    def room(self) -> Room:
+        """Return the memory that workers have."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = np.array([worker["memory_limit"] or np.inf for worker in workers] or [np.inf])
+        threads = np.array([worker["nthreads"] for worker in workers] or [1])
+        return Room(limits.min(), (limits / threads).min() / COPIES, limits.sum())
+
     def key(self, name: str) -> str:
         """Name of the next task."""
         self._count += 1
@@ -129,13 +151,13 @@ class Session:
         """Wait for tasks and return their results; raise where one fails or no worker is left."""
         with ThreadPoolExecutor(1) as pool:
             gathering = pool.submit(self.client.gather, futures)
-            seen = clock()
+            watch = Watch(self.client)
             try:
                 while not gathering.done():
                     try:
                         gathering.exception(timeout=LOOK)
                     except NotYet:
-                        seen = self._seen(seen)
+                        watch.look(futures)
                 return gathering.result()
             except BaseException:
                 self.cancel(list(self._futures))  # which ends the gathering, too
@@ -148,48 +170,50 @@ class Session:
         """Wait for tasks until they are done, or there is no more time; whether they are done."""
         from distributed import wait
 
-        seen = clock()
+        watch = Watch(self.client)
         while True:
             try:
                 wait(futures, timeout=LOOK)
                 show(len(futures), len(futures))
                 return True
             except TimeoutError:
-                seen = self._seen(seen)
+                watch.look(futures)
             if n_done := sum(future.done() for future in futures):
                 show(n_done, len(futures))
             if stop():
                 return False
 
-    def _seen(self, seen: float) -> float:
-        """Return when there was a worker last."""
-        if self.client.nthreads():
-            return clock()
-        if clock() - seen > ALONE:
-            self.cancel(list(self._futures))
+
+class Watch:
+    """Looks at the workers while tasks are awaited, and raises when they can no longer end."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._there, self._went_on = client, clock(), clock()
+
+    def look(self, futures: Any) -> None:
+        """Raise a WorkersLostError without workers, or with paused ones while nothing runs."""
+        from distributed import futures_of
+
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        paused = [worker for worker in workers if worker["status"] == "paused"]
+        now = clock()
+        self._there = now if workers else self._there
+        if not paused or any(map(is_busy, workers)) or all(f.done() for f in futures_of(futures)):
+            self._went_on = now
+        if now - self._there > ALONE:
             raise WorkersLostError(
                 f"the cluster had no workers for {ALONE:.0f} s. Look at their logs (too little "
                 f"memory is the usual cause), and fit again once workers are there."
             )
-        return seen
+        if now - self._went_on > PAUSED:
+            raise WorkersLostError(
+                f"{len(paused)} of {len(workers)} workers are paused, since their memory is full "
+                f"({paused[0]['memory_limit'] / 1e9:.1f} GB), and nothing has run for "
+                f"{PAUSED:.0f} s. Use more or larger workers, or ones with fewer threads."
+            )
 
 
-def one_thread(task: Callable) -> Callable:
-    """Return a task that keeps BLAS to one thread, as fits do: workers run as many as they may."""
-
-    @wraps(task)
-    def alone(*arguments: Any, **named: Any) -> Any:
-        with open_threads(1):
-            return task(*arguments, **named)
-
-    return alone
-
-
-def same(value: Any) -> Any:
-    """Return the value itself: a task that holds it."""
-    return value
-
-
-def item(values: Any, number: int) -> Any:
-    """Return one of several results of a task."""
-    return values[number]
+def is_busy(worker: dict[str, Any]) -> bool:
+    """Whether a worker computes or receives something."""
+    counts = worker["metrics"].get("task_counts", {})
+    return any(counts.get(state) for state in ("executing", "long-running", "flight"))

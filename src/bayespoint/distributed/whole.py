@@ -61,14 +61,12 @@ def _check_memory(
     session: Session, parameters: Parameters, facts: Facts, settings: Settings
 ) -> None:
     """Refuse rows that a worker cannot hold."""
-    workers = session.client.scheduler_info(n_workers=-1)["workers"]
-    known = [one["memory_limit"] for one in workers.values() if one.get("memory_limit")]
-    needed = COPIES * facts.n_bytes + parameters.cache_bytes
-    if known and needed > min(known):
+    there, needed = session.room().worker, COPIES * facts.n_bytes + parameters.cache_bytes
+    if needed > there:
         raise ValueError(
             f"inference={settings.inference!r} ({settings.inference_reason}) takes all rows at "
             f"once: each worker needs {needed / 1e6:.0f} MB ({COPIES} times the rows, and "
-            f"cache_size={parameters.cache_size}), and the smallest has {min(known) / 1e6:.0f} MB. "
+            f"cache_size={parameters.cache_size}), and the smallest has {there / 1e6:.0f} MB. "
             f"Use inference='ep' with cells, lower cache_size, or larger workers."
         )
 
