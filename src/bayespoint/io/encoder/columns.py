@@ -9,9 +9,8 @@ import numpy as np
 
 from bayespoint._support.types import Array
 from bayespoint.io.encoder.tails import N_KNOTS, are_sound, has_long_tail, knots_of, placed
+from bayespoint.io.tables.notation import DECIMALS, PLAIN, THOUSANDS, Notation, notations_of
 from bayespoint.io.tables.table import (
-    DECIMAL_COMMA,
-    THOUSANDS,
     Table,
     TableError,
     clean_text,
@@ -27,13 +26,12 @@ SPARSE_NAME = re.compile(r"x\d+", re.ASCII)
 # finite when squared, and no kernel tells the difference.
 FARTHEST = 1e6
 
-DECIMAL = "a decimal comma"
-
 
 class Number(NamedTuple):
     """A column of numbers: what missing ones are taken as, and its scale.
 
     Where it has a long tail, mean and scale are those of the places; else there are no knots.
+    ``notation`` is that of its texts in training.
     """
 
     name: str
@@ -42,6 +40,7 @@ class Number(NamedTuple):
     scale: float
     knots: tuple[float, ...] = ()
     places: tuple[float, ...] = ()
+    notation: Notation = PLAIN
 
 
 class Category(NamedTuple):
@@ -52,9 +51,9 @@ class Category(NamedTuple):
 
 
 def check(sound: object, wanted: str) -> None:
-    """Raise a ValueError unless a stored state is sound."""
+    """Raise a ValueError unless a stored state is valid."""
     if not sound:
-        raise ValueError(f"the stored encoder is not sound: {wanted}.")
+        raise ValueError(f"the stored encoder is not valid: {wanted}.")
 
 
 def all_text(values: object) -> bool:
@@ -62,20 +61,14 @@ def all_text(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def state_of(column: Number | Category) -> dict[str, Any]:
-    """Return what `column_from` needs, of plain types that JSON knows."""
-    kind = "number" if isinstance(column, Number) else "category"
-    values = column._asdict().items()
-    return {"kind": kind} | {k: list(v) if isinstance(v, tuple) else v for k, v in values}
+def number_state(number: Number) -> dict[str, Any]:
+    """Return what `number_from` needs, of plain types that JSON knows."""
+    values = number._asdict().items()
+    return {"kind": "number"} | {k: list(v) if isinstance(v, tuple) else v for k, v in values}
 
 
-def column_from(state: Any, max_categories: int) -> Number | Category:
-    """Column of a stored state; a ValueError if it is not sound."""
-    check(isinstance(state, dict), "each column must be an object")
-    check(isinstance(state.get("name"), str) and state["name"].strip(), "a column needs a name")
-    if state.get("kind") == "number":
-        return _number_from(state)
-    check(state.get("kind") == "category", "kind must be number or category")
+def category_from(state: dict[str, Any], max_categories: int) -> Category:
+    """Category of a stored state; a ValueError if it is not valid."""
     check(set(state) == {"kind", *Category._fields}, "a category has values")
     values = state["values"]
     check(all_text(values) and 1 <= len(values) <= max_categories, "values must be some texts")
@@ -83,23 +76,34 @@ def column_from(state: Any, max_categories: int) -> Number | Category:
     return Category(state["name"], tuple(values))
 
 
-def _number_from(state: dict[str, Any]) -> Number:
+def number_from(state: Any) -> Number:
+    """Number of a stored state; a ValueError if it is not valid."""
     check(
-        set(state) == {"kind", *Number._fields},
-        "a number has median, mean, scale, knots and places",
+        isinstance(state, dict) and set(state) == {"kind", *Number._fields},
+        "a number has median, mean, scale, knots, places and notation",
     )
+    check(isinstance(state["name"], str), "a number needs a name")
     median, mean, scale = values = [state[key] for key in ("median", "mean", "scale")]
     check(
         all(type(v) is float and math.isfinite(v) for v in values) and scale > 0,
         "median, mean and scale must be finite, and scale above 0",
     )
-    knots, places = state["knots"], state["places"]
+    knots, places, marks = state["knots"], state["places"], state["notation"]
     check(
         are_sound(knots, places),
         f"knots and places must be as many, none or 2 to {N_KNOTS}, and rise, the latter "
         f"within [0, 1]",
     )
-    return Number(state["name"], median, mean, scale, tuple(knots), tuple(places))
+    check(
+        all_text(marks)
+        and len(marks) == 2
+        and marks[0] in DECIMALS
+        and marks[1] in THOUSANDS
+        and marks[0] != marks[1],
+        "notation must be a decimal mark and another one for thousands",
+    )
+    knots, places, notation = tuple(knots), tuple(places), Notation(*marks)
+    return Number(state["name"], median, mean, scale, knots, places, notation)
 
 
 def is_missing(column: Array) -> Array:
@@ -132,21 +136,13 @@ def fit_number(name: str, column: Array, n_knots: int = 0) -> Number | None:
 
 
 def fit_category(name: str, column: Array, max_categories: int, why: str = "") -> Category | None:
-    """Values of a text column; None if there is but one. ``why`` is what `why_text` says."""
+    """Values of a text column; None if there is only one. ``why`` is what `why_text` says."""
     texts = [value for value in column if value is not None]
     values = sorted(set(texts))
     if len(values) > max_categories:
         raise TableError(
-            f"column '{printable(name)}' is text with {len(values):,} different values; at most "
-            f"{max_categories} are taken as categories.{why} Leave it out with --drop, or raise "
-            f"--max-categories."
-        )
-    if why and all(_with_comma(value) or parse_number(value) is not None for value in values):
-        what, example = _use_of_commas([value for value in texts if "," in value])
-        remedy = "Write them with a point" if what == DECIMAL else "Remove them"
-        raise TableError(
-            f"column '{printable(name)}' holds numbers with {what}, such as {example}. {remedy}, "
-            f"or give --categorical with the name if they are names of categories."
+            f"text with {len(values):,} different values; at most {max_categories} are taken as "
+            f"categories.{why}"
         )
     varies = len(values) > 1 or len(texts) < len(column)
     return Category(name, tuple(values)) if varies else None
@@ -180,27 +176,24 @@ def one_hot(column: Array, values: Sequence[str]) -> Array:
     return places[:, None] == np.arange(len(values))
 
 
-def as_numbers(table: Table, name: str, column: Array) -> Array:
-    """Column as numbers; a TableError that names the first cell which is none."""
+def as_numbers(table: Table, name: str, column: Array, notation: Notation = PLAIN) -> Array:
+    """Column as numbers, in the notation of training or one that leaves no doubt.
+
+    Else a TableError that names the first cell which is none.
+    """
     if column.dtype != object:
         return column
-    values = np.full(len(column), np.nan)
-    for row, text in enumerate(clean_text(column)):
-        value = math.nan if text is None else parse_number(text)
-        if value is None:
-            raise TableError(
-                f"column '{printable(name)}', {table.place(row)}: '{printable(text)}' is not a "
-                f"number, and the column held numbers in training.{_comma_hint(text)}"
-            )
-        values[row] = value
-    return values
-
-
-def feature_names(column: Number | Category) -> list[str]:
-    """Names of the features that a column becomes."""
-    if isinstance(column, Number):
-        return [column.name]
-    return [f"{column.name}={value}" for value in column.values]
+    texts = clean_text(column)
+    if not all(text is None or notation.number(text) is not None for text in texts):
+        others = notations_of(texts)
+        if len(others) == 1:
+            return others[0].numbers(texts)
+        row = next(i for i, t in enumerate(texts) if t is not None and notation.number(t) is None)
+        raise TableError(
+            f"column '{printable(name)}', {table.place(row)}: '{printable(texts[row])}' is not a "
+            f"number, and the column held numbers in training.{_comma_hint(texts[row])}"
+        )
+    return notation.numbers(texts)
 
 
 def hint_on_case(missing: Iterable[str], names: Iterable[str]) -> str:
@@ -215,29 +208,17 @@ def counted_columns(names: Sequence[str]) -> str:
     return f"{counted(len(names), 'column')} ({listed(names)})"
 
 
-def may_be_filled(column: Number | Category, table: Table) -> bool:
+def may_be_filled(column: Any, table: Table) -> bool:
     """Whether a column that is not there is one of zeros, left out as SVMlight files do."""
     numbered = isinstance(column, Number) and SPARSE_NAME.fullmatch(column.name)
     return table.fill is not None and bool(numbered)
 
 
-def _with_comma(text: str) -> bool:
-    """Whether a text is a number with a decimal comma or with thousands separators."""
-    return bool(DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text))
-
-
 def _comma_hint(text: str) -> str:
-    """Advice, where a cell looks like a number with commas."""
-    if THOUSANDS.fullmatch(text.strip()):
-        return " Write numbers without thousands separators."
-    return " Write numbers with a decimal point." if DECIMAL_COMMA.fullmatch(text.strip()) else ""
-
-
-def _use_of_commas(texts: Sequence[str]) -> tuple[str, str]:
-    """What the commas of some numbers are, and the first text that shows it, quoted."""
-    decimal = [text for text in texts if not THOUSANDS.fullmatch(text)]
-    what = DECIMAL if decimal else "thousands separators"
-    return what, f"'{printable((decimal or texts)[0])}'"
+    """Advice, where a cell is a number with commas or other marks."""
+    if not notations_of([text.strip()]):
+        return ""
+    return " Write numbers with a decimal point, and without thousands separators."
 
 
 def why_text(table: Table, column: Array) -> str:
@@ -245,11 +226,7 @@ def why_text(table: Table, column: Array) -> str:
     there = [(row, text) for row, text in enumerate(column) if text is not None]
     others = [(row, text) for row, text in there if parse_number(text) is None]
     if not others or len(others) > len(there) / 2:
-        commas = [text for _, text in others if _with_comma(text)]
-        if not commas:
-            return ""
-        what, example = _use_of_commas(commas)
-        return f" Cells such as {example} have {what}."
+        return ""
     row, text = others[0]
     return (
         f" {len(there) - len(others):,} of {len(there):,} cells are numbers, but not "

@@ -9,12 +9,13 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.io.encoder.columns import (
     FARTHEST,
-    Category,
     Number,
     counted_columns,
     deviations,
     is_missing,
 )
+from bayespoint.io.encoder.dates import Date
+from bayespoint.io.encoder.kinds import Column
 from bayespoint.io.tables.table import counted, listed, printable
 
 # Different words that are kept of a column, over all chunks.
@@ -87,13 +88,13 @@ class Remarks:
 
 
 def remarks_of(
-    columns: Iterable[Number | Category], given: Mapping[str, Array], names: Iterable[str]
+    columns: Iterable[Column], given: Mapping[str, Array], names: Iterable[str]
 ) -> Remarks:
     """Remarks on a table.
 
     Parameters
     ----------
-    columns : iterable of Number and Category
+    columns : iterable of Number, Category and Date
         As the encoder knows them.
     given : dict
         The same columns of the table.
@@ -108,7 +109,9 @@ def remarks_of(
     return Remarks(tuple(name for name in names if name not in odd), odd)
 
 
-def _oddities(column: Number | Category, values: Array) -> Oddities:
+def _oddities(column: Column, values: Array) -> Oddities:
+    if isinstance(column, Date):
+        return Oddities(int(np.isnat(values).sum()))
     gaps = int(is_missing(values).sum())
     if isinstance(column, Number):
         far = np.abs(deviations(values[:, None], [column])) > FARTHEST

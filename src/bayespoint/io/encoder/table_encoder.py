@@ -1,11 +1,12 @@
 """`TableEncoder`: from a table as people have it to the numbers that a classifier takes.
 
 Numbers: what is missing is taken as the median of the training data, then mean 0 and standard
-deviation 1; columns with a long tail count by rank. Text: one column of 0 and 1 for each value seen
-in training; all are 0 where the value is missing or new.
+deviation 1; columns with a long tail count by rank. Dates: the day as a number, and year, month,
+weekday and hour where they vary. Text: one column of 0 and 1 for each value seen in training; all
+are 0 where the value is missing or new.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -20,9 +21,7 @@ from bayespoint.io.encoder.columns import (
     all_text,
     as_numbers,
     check,
-    column_from,
     counted_columns,
-    feature_names,
     fit_category,
     fit_number,
     hint_on_case,
@@ -30,12 +29,23 @@ from bayespoint.io.encoder.columns import (
     may_be_filled,
     one_hot,
     standardised,
-    state_of,
     why_text,
+)
+from bayespoint.io.encoder.dates import Date, date_values, dates_in, fit_date
+from bayespoint.io.encoder.kinds import (
+    Column,
+    Texts,
+    UnusableColumnsError,
+    column_from,
+    feature_groups,
+    feature_names,
+    state_of,
+    texts_of,
 )
 from bayespoint.io.encoder.remarks import Remarks, remarks_of
 from bayespoint.io.encoder.tails import knots_each
 from bayespoint.io.tables.frames import as_table
+from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation
 from bayespoint.io.tables.table import (
     Table,
     TableError,
@@ -60,7 +70,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     max_categories : int, default=50
-        A text column with more different values is an error.
+        A text column with more different values cannot be used.
     long_tails : {"rank", "keep"}, default="rank"
         What to do with a column of numbers that has a long tail: its largest distance from the
         median is more than 10 times the median distance of those values that differ from it.
@@ -70,19 +80,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    columns_ : list of Number and Category
+    columns_ : list of Number, Category and Date
         Columns that are used.
     feature_names_ : list of str
         One for each column of the result.
     feature_groups_ : list of str
-        For each column of the result, the column of the table that it comes from: what
-        ``BayesPointClassifier(feature_groups=...)`` takes, so that the columns of one word have one
-        width.
+        For each column of the result, the column of the table that it comes from, or the part of a
+        date ("sold: month"): what ``BayesPointClassifier(feature_groups=...)`` takes, so that the
+        columns of one word have one width.
     notes_ : list of str
-        What `fit` left out, and why.
+        What `fit` left out, and why; which texts it took for numbers or dates.
 
     Notes
     -----
+    A column of text is numbers if all its cells are numbers with one decimal mark, the comma
+    included, and one thousands separator (``1.234,5``, ``1,234.5``, ``1 234.5``, ``1'234.5``). It
+    is dates, with a time or without, if all its cells are: ``2023-05-17T14:30``, ``17.5.2023``,
+    ``05/17/23 2:30 pm``, ``17 May 2023``, ``2023-05``, ``14:30``. Time zones are left out. A date
+    becomes the day as a number (with the time as its fraction), the year, and sine and cosine of
+    month, weekday and hour; of these what varies in training.
+
     A number x becomes (f(x) - mean) / (standard deviation), both over the training rows, with
     f(x) = x for most columns. Of a column with a long tail up to 65 of the n training values,
     evenly spaced in their order, are the knots k_1 < ... < k_m, with places::
@@ -136,7 +153,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any = None, *, categorical: Container[str] = ()) -> Self:  # noqa: ARG002
+    def fit(
+        self, X: Any, y: Any = None, *, categorical: Container[str] = (),  # noqa: ARG002
+        dates: Iterable[str] = (), decimal: str | None = None,
+    ) -> Self:  # fmt: skip
         """Learn medians, scales and categories.
 
         Parameters
@@ -146,58 +166,103 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y : ignored
             As pipelines give it.
         categorical : container of str
-            Text columns that are categories even if all their values look like numbers.
+            Text columns that are categories even if all their values look like numbers or dates.
+        dates : iterable of str, or dict
+            Columns that hold dates, also as numbers (20230517) or where not all cells look like
+            one, which then is an error. A dict gives the order of each: "ymd", "dmy" or "mdy".
+        decimal : {".", ","}, optional
+            Decimal mark of numbers in texts; by default that of all cells of a column.
 
         Returns
         -------
         TableEncoder
             This object.
+
+        Raises
+        ------
+        UnusableColumnsError
+            Naming all columns that are neither numbers nor dates, and have too many different
+            values for categories.
         """
         self._check()
+        if decimal is not None:
+            check_choice("decimal", decimal, DECIMALS)
         table = as_table(X)
-        self.notes_: list[str] = []
-        used: list[Number | Category] = []
-        missing, constant = [], []
-        n_knots = knots_each(len(table.names)) if self.long_tails == "rank" else 0
+        texts = texts_of(table, categorical, dates, decimal)
+        self.notes_: list[str] = list(texts.notes)
+        used: list[Column] = []
+        missing, constant, unusable = [], [], {}
         for name, column in zip(table.names, table.columns, strict=True):
             if is_missing(column).all():
                 missing.append(name)
                 continue
-            fitted: Number | Category | None
-            if column.dtype == object:
-                why = "" if name in categorical else why_text(table, column)
-                fitted = fit_category(name, column, self.max_categories, why)
-                if why:
-                    self.notes_.append(f"column '{printable(name)}' is taken as categories.{why}")
-            else:
-                fitted = fit_number(name, column, n_knots)
+            try:
+                fitted = self._fitted(table, name, column, texts, name in categorical)
+            except TableError as error:
+                unusable[name] = str(error)
+                continue
             if fitted is None:
                 constant.append(name)
             else:
                 used.append(fitted)
+        if unusable:
+            raise UnusableColumnsError(unusable)
+        self._note_left_out(missing, constant)
+        if not used:
+            raise TableError(
+                "no column is left to learn from: all but the target are empty or constant."
+            )
+        if decimal == ",":  # new files have it, too
+            commas = Notation(",", ".")
+            used = [
+                c._replace(notation=commas) if isinstance(c, Number) and c.notation == PLAIN else c
+                for c in used
+            ]
+        self._set(used)
+        return self
+
+    def _fitted(
+        self, table: Table, name: str, column: Array, texts: Texts, categorical: bool
+    ) -> Column | None:
+        """Learn a column; None if it does not vary, a TableError if it is of no use."""
+        n_knots = knots_each(len(table.names)) if self.long_tails == "rank" else 0
+        if name in texts.dates:
+            order = texts.dates[name]
+            return fit_date(name, order, dates_in(table, name, column, order), n_knots)
+        if name in texts.numbers:
+            notation = texts.numbers[name]
+            number = fit_number(name, notation.numbers(column), n_knots)
+            return None if number is None else number._replace(notation=notation)
+        if column.dtype != object:
+            return fit_number(name, column, n_knots)
+        why = "" if categorical else why_text(table, column)
+        category = fit_category(name, column, self.max_categories, why)
+        if why:
+            self.notes_.append(f"column '{printable(name)}' is taken as categories.{why}")
+        return category
+
+    def _note_left_out(self, missing: list[str], constant: list[str]) -> None:
         whats = (("holds nothing", "hold nothing"), ("has one value only", "have one value only"))
         for names, (it, they) in zip((missing, constant), whats, strict=True):
             if names:
                 what = f"they {they}" if names[1:] else f"it {it}"
                 self.notes_.append(f"left out, as {what}: {counted_columns(names)}.")
-        if not used:
-            raise TableError(
-                "no column is left to learn from: all but the target are empty or constant."
-            )
-        self._set(used)
-        return self
 
-    def _set(self, columns: list[Number | Category]) -> None:
+    def _set(self, columns: list[Column]) -> None:
         self.columns_ = columns
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
-        self.feature_groups_ = [column.name for column in columns for _ in feature_names(column)]
+        self.feature_groups_ = [name for column in columns for name in feature_groups(column)]
 
     # ------------------------------------------------------------------ using
 
     @property
     def text_columns(self) -> list[str]:
         """Names of columns that must be read as text."""
-        return [column.name for column in self.columns_ if isinstance(column, Category)]
+        return [
+            column.name
+            for column in self.columns_
+            if not isinstance(column, Number) or column.notation != PLAIN
+        ]
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
         """Return ``feature_names_`` as an array.
@@ -245,19 +310,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         given = self._given(table)
         check_size(table.n_rows, len(self.feature_names_))
         encoded = np.empty((table.n_rows, len(self.feature_names_)))
-        numbers, at, start = [], [], 0
+        numbers: list[Number] = []
+        values: list[Array] = []
+        at: list[int] = []
+        start = 0
         for column in self.columns_:
-            if isinstance(column, Number):
-                numbers.append(column)
-                at.append(start)
-                start += 1
+            stop, found = start + len(feature_names(column)), given[column.name]
+            if isinstance(column, Category):
+                encoded[:, start:stop] = one_hot(found, column.values)
+                start = stop
                 continue
-            stop = start + len(column.values)
-            encoded[:, start:stop] = one_hot(given[column.name], column.values)
+            at += range(start, stop)
             start = stop
+            if isinstance(column, Date):
+                numbers += column.numbers
+                values += list(date_values(column, found).T)
+            else:
+                numbers.append(column)
+                values.append(found)
         if numbers:
-            values = np.stack([given[column.name] for column in numbers], axis=1)
-            encoded[:, at] = standardised(values, numbers)
+            encoded[:, at] = standardised(np.stack(values, axis=1), numbers)
         return encoded
 
     def _given(self, table: Table) -> dict[str, Array]:
@@ -274,14 +346,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         for name in filled:
             there[name] = np.full(table.n_rows, table.fill)
-        given = {}
+        given, wrong = {}, []
         for column in self.columns_:
-            values = there[column.name]
-            if isinstance(column, Number):
-                values = as_numbers(table, column.name, values)
-            elif values.dtype != object:
-                values = as_text(values)
-            given[column.name] = values
+            try:
+                given[column.name] = _as_in_training(table, column, there[column.name])
+            except TableError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise TableError(" ".join(wrong))
         return given
 
     def notes_on(self, table: Table) -> list[str]:
@@ -353,8 +425,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         used = [column_from(column, encoder.max_categories) for column in columns]
         names = [column.name for column in used]
         check(len(set(names)) == len(names), "names of columns must differ")
-        ranked = any(isinstance(column, Number) and column.knots for column in used)
+        numbers = [n for c in used for n in (c.numbers if isinstance(c, Date) else [c])]
+        ranked = any(isinstance(number, Number) and number.knots for number in numbers)
         check(encoder.long_tails == "rank" or not ranked, "long_tails='keep' has no knots")
         encoder._set(used)
         encoder.notes_ = list(notes)
         return encoder
+
+
+def _as_in_training(table: Table, column: Column, values: Array) -> Array:
+    """Values of a column as numbers, datetime64 or text, or a TableError."""
+    if isinstance(column, Number):
+        return as_numbers(table, column.name, values, column.notation)
+    if isinstance(column, Date):
+        return dates_in(table, column.name, values, column.order)
+    return values if values.dtype == object else as_text(values)

@@ -26,6 +26,7 @@ from bayespoint.inference.draws import Draws
 from bayespoint.inference.ep.cells.method import CellSettings, HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.method import HeldSites
+from bayespoint.inference.ep.origin import Origin
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.perceptron.ensemble import PerceptronSums
 from bayespoint.space.kernels import KERNELS, Kernel, Points
@@ -34,7 +35,7 @@ from bayespoint.space.links import Link
 
 LAYOUTS = ("dense", "sparse", "dense, double", "sparse, double")
 
-# Polynomials of higher degree have overflowed or vanished, and would take for ever.
+# Polynomials of higher degree overflow or vanish, and would take too long.
 MAX_DEGREE = 1000
 
 # What methods keep to go on from.
@@ -45,7 +46,7 @@ RESUMES = (
 # Attributes that are not always there.
 OPTIONAL = (
     "feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name", "stream_",
-    "costs_",
+    "costs_", "origin", "n_wrong", "hashes",
 )  # fmt: skip
 
 # Finite values of arrays go no further: the squares of larger ones overflow, and answers are NaN.
@@ -72,7 +73,7 @@ class Array(NamedTuple):
     machines, p distinct points, s support points, d draws, q points of draws, b balls of all
     machines, a and e shells, g all shells, r rank, t trees, k their nodes, z their cells and one,
     o their rows, l landmarks, x features of these, w predictions of new rows, h calls of
-    `partial_fit`, j decisions, 2 two.
+    `partial_fit`, j decisions, y rows learnt, 2 two, 3 three.
     """
 
     axes: str
@@ -161,8 +162,10 @@ FIELDS: dict[type, dict[str, Any]] = {
         "entropy": Plain((int,), least=0), "drawn_with": Plain((dict,)),
         "label_proba": Array("nc", finite=False, needed=False),
         "label": Array("n", "iu", below="c", needed=False),
+        "n_wrong": Array("3", least=0, needed=False),
         "held_out": Array("nc", needed=False),  # None unless asked for
         "importances": Part((Importances,), needed=False),
+        "hashes": Array("y", "u", needed=False),
     },
     Importances: {"mean": Array("f"), "error": Array("f", least=0)},
     Settings: {
@@ -203,9 +206,14 @@ FIELDS: dict[type, dict[str, Any]] = {
     predictors.BayesPointPredictor: _PREDICTOR | {"link": Part((Link,))},
     predictors.SpanVotePredictor: _PREDICTOR,
     predictors.VotePredictor: _VOTE,
-    predictors.GaussianPredictor: _VOTE | {
-        "mean": Array("ms"), "reducer": Array("mss"), "sign": Array("ms"),
-        "link": Part((Link,), needed=False),
+    predictors.GaussianPredictor: _PREDICTOR | {
+        "whitener": Array("rs", needed=False), "mean": Array("ms"),
+        "reducer": Array("mss", needed=False), "sign": Array("ms", needed=False),
+        "link": Part((Link,), needed=False), "origin": Part((Origin,), needed=False),
+    },
+    Origin: {
+        "sites": Array("m2p"), "copies": Array("p", least=0), "entropy": Plain((int,), least=0),
+        "n_draws": Plain(COUNT, least=1, axis="d"),
     },
     CellsPredictor: _PREDICTOR | {
         "bayes_points": Array("mq"), "model": Part((CellModel,)),

@@ -90,7 +90,7 @@ def save(
     path: PathName, classifier: Any, *, encoder: TableEncoder | None = None,
     about: dict[str, Any] | None = None, held_out: bool = False,
 ) -> None:  # fmt: skip
-    """Write a fitted classifier to a file, all of it or nothing.
+    """Write a fitted classifier to a file, completely or not at all.
 
     The file holds training rows: those with a coefficient, for votes all of them. Rows that
     `partial_fit` has taken and not learnt yet are learnt first. The file replaces one of the same
@@ -99,7 +99,7 @@ def save(
     Parameters
     ----------
     path : str or path-like
-        By custom with the suffix ``.bpm``.
+        Usually with the suffix ``.bpm``.
     classifier : BayesPointClassifier, OnionClassifier or RejectingClassifier
         Fitted. A `RejectingClassifier` must hold one of the other two. Kernels and confidences
         that are functions are refused.
@@ -113,7 +113,7 @@ def save(
     Raises
     ------
     ModelFileError
-        Where the classifier holds what a model file does not.
+        If the classifier holds something that a model file cannot.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def load(path: PathName) -> Model:
     Raises
     ------
     ModelFileError
-        Where the file is damaged, no model, or of a later version.
+        If the file is damaged, not a model, or of a later version.
 
     Examples
     --------

@@ -27,7 +27,7 @@ MAX_JSON_DEPTH = 64
 # an array, random states, lists. 3,000 labels of 200 characters take 2.4 MB.
 MAX_MADE_BYTES = 64 * 2**20
 
-# Three arrays a class for the draws of perceptrons: room for 3,000 classes.
+# Three arrays per class for the draws of perceptrons: room for 3,000 classes.
 MAX_ARRAYS = 10_000
 MAX_DIRECTORY_BYTES = 128 * MAX_ARRAYS
 

@@ -43,7 +43,7 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
 
     What follows from others (see `fields`) may be None. ``kernel``: the parameter.
     """
-    sizes = {"2": 2}
+    sizes = {"2": 2, "3": 3}
     check_fields(state, kind, sizes)
     settings, draws, trained = state["settings_"], state["draws_"], state["trained_"]
     predictor, onion = state["predictor_"], kind is OnionClassifier
@@ -61,7 +61,8 @@ def check_fitted(state: Mapping[str, Any], kind: type, kernel: str) -> None:
     _check_trained(trained, onion, stream)
     _check_support(predictor.support, state, kernel, sizes)
     _check_decision(predictor, settings, draws, sizes)
-    _check_draws(draws, settings.inference, sizes)
+    made = getattr(predictor, "origin", None) is not None
+    _check_draws(draws, settings.inference, sizes, made)
     if stream is not None:
         _check_stream(stream, predictor, sizes)
     if onion:
@@ -168,7 +169,8 @@ def _check_decision(
     wanted = PREDICTORS[decides] if settings.cells is None else CellsPredictor
     agree = kind is wanted and (closed_form or not (calibrated or kind is CellsPredictor))
     refuse_if(not agree, f"predictor_ is a {kind.__name__} for {decision!r} by {method!r}.")
-    lacks = decision != "bayes_point" and not draws.coef and kind is not CellsPredictor
+    made = isinstance(predictor, predictors.GaussianPredictor) and _check_made(predictor)
+    lacks = decision != "bayes_point" and not (draws.coef or made or kind is CellsPredictor)
     refuse_if(lacks, f"decision {decision!r} needs draws, and there are none.")
     all_points = np.array_equal(predictor.used, np.arange(sizes["p"]))
     votes = isinstance(predictor, predictors.VotePredictor | CellsPredictor)
@@ -181,6 +183,20 @@ def _check_decision(
     link = getattr(predictor, "link", None)
     turned = link is not None and sizes["m"] == 1 and link.weights[0, 0] <= 0
     refuse_if(turned, "predictor_.link.weights is not positive, and would turn classes around.")
+
+
+def _check_made(predictor: predictors.GaussianPredictor) -> bool:
+    """Whether matrices and draws are made again; refuse what has both, or neither."""
+    origin, where = predictor.origin, "predictor_"
+    for name in ("whitener", "reducer", "sign"):
+        twice = (getattr(predictor, name) is None) != (origin is not None)
+        refuse_if(twice, f"{where}.{name} must be there where {where}.origin is not.")
+    if origin is None:
+        return False
+    given = predictor.support.columns is not None
+    refuse_if(given, f"{where}.origin is there for a Gram matrix, which a model does not hold.")
+    refuse_if(np.any(origin.copies <= 0), f"{where}.origin.copies has points that do not count.")
+    return True
 
 
 def _check_cells(model: CellModel, settings: Settings, sizes: dict[str, int]) -> None:
@@ -244,13 +260,16 @@ def _check_stream(stream: Stream, predictor: predictors.Predictor, sizes: dict[s
     refuse_if(not told, "stream_.history is not of numbers of rows and log-probabilities.")
 
 
-def _check_draws(draws: Draws, method: str, sizes: dict[str, int]) -> None:
+def _check_draws(draws: Draws, method: str, sizes: dict[str, int], made: bool) -> None:
     n_machines, n_draws, n_chains = sizes["m"], draws.n_draws, draws.n_chains
     for name, value in draws.info.items():  # one entry of each machine
         short = isinstance(value, np.ndarray) and (not value.ndim or len(value) < n_machines)
         refuse_if(short, f"draws_.info[{shown(name)}] has too few entries.")
     wanted, n_points = METHODS[method].resume if method in METHODS else type(None), sizes["p"]
-    if not draws.coef:
+    if made:
+        refuse_if(draws.coef, "draws_.coef is there, and predictor_.origin, too.")
+        n_machines = 0
+    elif not draws.coef:
         cells = isinstance(draws.resume, HeldCells) and method == "ep"
         wanted, n_points, n_machines = HeldCells if cells else type(None), 0, 0
         refuse_if(draws.centres, "draws_.centres are there without draws.")

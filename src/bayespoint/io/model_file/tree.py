@@ -225,7 +225,7 @@ def _decode_csr(content: Any, reader: Reader, depth: int) -> Matrix:  # noqa: AR
     name, shape, *parts = _list_of(content, "a sparse matrix", 5)
     kinds = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
     if not isinstance(name, str) or name not in kinds:
-        raise ModelFileError(f"{shown(name)} is no kind of sparse matrix.")
+        raise ModelFileError(f"{shown(name)} is not a kind of sparse matrix.")
     _check_shape(shape, 2)
     data, indices, indptr = map(reader.array, parts)
     check_csr(shape, data, indices, indptr)
@@ -272,7 +272,7 @@ def _list_of(content: Any, what: str, length: int | None = None) -> list[Any]:
 def _check_shape(shape: Any, axes: int | None = None) -> None:
     whole = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
     if not whole or axes not in (None, len(shape)):
-        raise ModelFileError(f"{shown(shape)} is no shape of an array.")
+        raise ModelFileError(f"{shown(shape)} is not a shape of an array.")
 
 
 _DECODERS = {

@@ -54,8 +54,9 @@ def to_onnx(
     encoder : TableEncoder, optional
         Made the features from a table, as `bayespoint train` does; it goes into the graph, which
         then has one input of shape (n, 1) for each column instead of ``X``, in the order of
-        ``encoder.columns_``: float32 (NaN where missing) or text (empty where missing). Inputs
-        have the names of the columns, made identifiers; ``doc_string`` has the names as they are.
+        ``encoder.columns_``: float32 (NaN where missing) or text (empty where missing). For dates,
+        which graphs do not read, there is one for each of their ``numbers``. Inputs have the
+        names of the columns, made identifiers; ``doc_string`` has the names as they are.
     target_opset : int, optional
         Version of the ONNX operators, 13 or later; by default the latest that skl2onnx knows.
 
@@ -105,7 +106,9 @@ def _annotate(model: Any, classes: Array, encoder: TableEncoder | None) -> None:
     entry = model.metadata_props.add()
     entry.key, entry.value = "classes", json.dumps(classes.tolist())
     if encoder is not None:
-        for given, column in zip(model.graph.input, encoder.columns_, strict=True):
+        for given, column in zip(
+            model.graph.input, encoding.graph_columns(encoder.columns_), strict=True
+        ):
             given.doc_string = column.name
 
 
@@ -276,7 +279,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _convert_encoder(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of the encoder."""
     w, names = Writer(scope, container), [value.full_name for value in operator.inputs]
-    features = encoding.encode(w, operator.raw_operator.encoder.columns_, names)
+    columns = encoding.graph_columns(operator.raw_operator.encoder.columns_)
+    features = encoding.encode(w, columns, names)
     w.write("Identity", features, operator.outputs[0].full_name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.encoder import Category, Column, Date, TableEncoder
 from bayespoint.io.encoder.columns import FARTHEST, Number
 from bayespoint.io.onnx.writer import Writer
 
@@ -23,6 +23,14 @@ class Encoded(BaseEstimator):
         self.classifier = classifier
 
 
+def graph_columns(columns: Sequence[Column]) -> list[Number | Category]:
+    """Columns that a graph takes: of dates the numbers that are made of them, not scaled."""
+    found: list[Number | Category] = []
+    for column in columns:
+        found += column.numbers if isinstance(column, Date) else [column]
+    return found
+
+
 def initial_types(encoder: TableEncoder, n_features: int) -> list[tuple[str, Any]]:
     """Inputs of the graph: float32 or text of shape (n, 1), named after the columns.
 
@@ -36,7 +44,7 @@ def initial_types(encoder: TableEncoder, n_features: int) -> list[tuple[str, Any
             f"with {n_features}; give the encoder of its training data."
         )
     types = []
-    for column in encoder.columns_:
+    for column in graph_columns(encoder.columns_):
         kind = FloatTensorType if isinstance(column, Number) else StringTensorType
         name = f"column_{column.name}" if column.name in TAKEN else column.name
         types.append((name, kind([None, 1])))

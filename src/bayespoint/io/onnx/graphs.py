@@ -66,7 +66,7 @@ class ClassifierGraph:
         return w.add("Add", p, self._doubt)
 
     def both_sides(self) -> str:
-        """One output a class: -f and f for two."""
+        """One output per class: -f and f for two."""
         if self._n_classes > 2:
             return self.decision
         return self._w.add("Concat", self._w.add("Neg", self.decision), self.decision, axis=1)
@@ -130,7 +130,7 @@ class ClassifierGraph:
     def _vote_share(self, winners: str) -> str:
         """Share of the committee of `confidence.confidence_of` that agrees, (n, 1)."""
         w, predictor = self._w, self._predictor
-        if predictor.committee is None:
+        if not predictor.n_draws:
             raise ValueError(
                 "confidence='vote' needs the draws, and this copy of a classifier holds none; use "
                 "the original one."
@@ -207,7 +207,7 @@ class ClassifierGraph:
     def _gaussian_votes(self, held: GaussianPredictor) -> str:
         """Logarithms of votes in closed form, (n, n_classes)."""
         w, votes = self._w, []
-        for mean, reducer, sign in zip(held.mean, held.reducer, held.sign, strict=True):
+        for mean, (reducer, sign) in zip(held.mean, held.reducing(), strict=True):
             known = self._machines.outputs(reducer)
             told = w.add("MatMul", w.add("Mul", known, known), np.asarray(sign, float)[:, None])
             deviation = self._deviation(w.add("Sub", 1.0, told))
@@ -221,10 +221,11 @@ class ClassifierGraph:
         outputs = [self._machines.outputs(part) for part in coef]
         if not isinstance(predictor, VotePredictor):
             return self._span_votes(outputs)
-        inside = self._machines.outputs(predictor.whitener)
+        whitener = predictor.whitening()
+        inside = self._machines.outputs(whitener)
         told = w.reduce("ReduceSum", w.add("Mul", inside, inside), 1)
         deviation = self._deviation(w.add("Sub", 1.0, told))
-        rank, votes = len(predictor.whitener), []
+        rank, votes = len(whitener), []
         for part in outputs:
             u = w.add("Div", part, deviation)
             votes += self._two_sided(u, lambda size: log_student_tail(w, size, rank))

@@ -11,16 +11,20 @@ import numpy as np
 
 from bayespoint._support.types import Array
 from bayespoint.io.tables.table import (
+    LIFT,
     MAX_CELLS,
     MAX_COLUMNS,
+    SHOWN_NAMES,
     MissingPackageError,
     Table,
     TableError,
+    and_more,
     as_text,
     check_names,
     check_size,
     checked,
     clean_text,
+    exceeds,
     listed,
     numbered_names,
     printable,
@@ -80,10 +84,14 @@ def _check_header(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], kinds
         wanted = "numbers or text" if "U" in kinds else "numbers"
         why = "; objects would have to be unpickled" if dtype.hasobject else ""
         raise TableError(f"{what} holds {printable(str(dtype))}, not {wanted}{why}.")
-    if any(type(n) is not int or n < 0 for n in shape) or math.prod(shape) > MAX_CELLS:
-        raise TableError(f"{what} has the shape {shape}; at most {MAX_CELLS:,} cells are taken.")
-    if dtype.kind == "U" and dtype.itemsize > 4 * MAX_CHARACTERS:
-        raise TableError(f"{what} has room for texts of more than {MAX_CHARACTERS:,} characters.")
+    if any(type(n) is not int or n < 0 for n in shape) or exceeds(math.prod(shape), MAX_CELLS):
+        raise TableError(
+            f"{what} has the shape {shape}; at most {MAX_CELLS:,} cells are taken{LIFT}."
+        )
+    if dtype.kind == "U" and exceeds(dtype.itemsize, 4 * MAX_CHARACTERS):
+        raise TableError(
+            f"{what} has room for texts of more than {MAX_CHARACTERS:,} characters{LIFT}."
+        )
 
 
 def read_npy(data: bytes, *, text: Iterable[str] = ()) -> Table:
@@ -95,8 +103,10 @@ def read_npy(data: bytes, *, text: Iterable[str] = ()) -> Table:
 def _matrix(X: Array, what: str, text: Container[str]) -> Table:
     if X.ndim != 2:
         raise TableError(f"{what} has {X.ndim} dimensions; give rows and columns, two.")
-    if X.shape[1] > MAX_COLUMNS:
-        raise TableError(f"{what} has {X.shape[1]:,} columns; at most {MAX_COLUMNS:,} are taken.")
+    if exceeds(X.shape[1], MAX_COLUMNS):
+        raise TableError(
+            f"{what} has {X.shape[1]:,} columns; at most {MAX_COLUMNS:,} are taken{LIFT}."
+        )
     names = numbered_names(X.shape[1])
     numbers = _as_float(X)
     columns = tuple(
@@ -176,7 +186,7 @@ def _members(data: bytes) -> dict[str, Array]:
         raise
     except Exception as error:  # whatever zipfile and zlib raise on broken bytes
         raise TableError(
-            f"the file is not a sound NPZ file: {printable(str(error), 200)}"
+            f"the file is not a valid NPZ file: {printable(str(error), 200)}"
         ) from None
     if not arrays:
         raise TableError("the file holds no arrays.")
@@ -185,9 +195,9 @@ def _members(data: bytes) -> dict[str, Array]:
 
 def _check_members(infos: list[zipfile.ZipInfo]) -> None:
     names = [info.filename for info in infos]
-    if len(infos) > MAX_MEMBERS:
+    if exceeds(len(infos), MAX_MEMBERS):
         raise TableError(
-            f"the file holds {len(infos):,} arrays; at most {MAX_MEMBERS:,} are taken."
+            f"the file holds {len(infos):,} arrays; at most {MAX_MEMBERS:,} are taken{LIFT}."
         )
     if len(set(names)) < len(names):
         raise TableError("the file holds several arrays of one name.")
@@ -196,12 +206,12 @@ def _check_members(infos: list[zipfile.ZipInfo]) -> None:
         raise TableError(f"the file holds {listed(odd)}; an NPZ file holds .npy members only.")
     if any(info.flag_bits & 1 for info in infos):
         raise TableError("the file is encrypted.")
-    if sum(info.file_size for info in infos) > 8 * MAX_CELLS:
-        raise TableError(f"the arrays take more than {8 * MAX_CELLS:,} bytes.")
+    if exceeds(sum(info.file_size for info in infos), 8 * MAX_CELLS):
+        raise TableError(f"the arrays take more than {8 * MAX_CELLS:,} bytes{LIFT}.")
 
 
 def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
-    """Table from the bytes of a Parquet file: columns of numbers, truth values and text."""
+    """Table from the bytes of a Parquet file: numbers, truth values, text, dates and times."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -228,7 +238,7 @@ def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
         raise
     except Exception as error:  # whatever Arrow raises on broken bytes
         message = printable(str(error), 200)
-        raise TableError(f"the file is not a sound Parquet file: {message}") from None
+        raise TableError(f"the file is not a valid Parquet file: {message}") from None
     return checked(Table(names, columns))
 
 
@@ -238,8 +248,8 @@ def _shared_words(column: Any) -> list[str | None]:
     for chunk in column.chunks:
         words = [None if w is None else w.strip() for w in chunk.dictionary.to_pylist()]
         longest = max((len(word) for word in words if word is not None), default=0)
-        if longest > MAX_CELL_TEXT:
-            raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters.")
+        if exceeds(longest, MAX_CELL_TEXT):
+            raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters{LIFT}.")
         cells += [None if i is None else words[i] for i in chunk.indices.to_pylist()]
     return cells
 
@@ -248,15 +258,25 @@ def _is_text(types: Any, kind: Any) -> bool:
     return types.is_string(kind) or types.is_large_string(kind)
 
 
+def _is_date(types: Any, kind: Any) -> bool:
+    return types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind)
+
+
 def _check_types(types: Any, schema: Any) -> None:
+    """Refuse types that are neither numbers, text nor dates, naming all such columns."""
+    wrong = []
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-        if not (numeric or _is_text(types, kind)):
-            raise TableError(
-                f"column '{printable(field.name)}' is of type {printable(str(kind))}; columns of "
-                f"numbers, truth values and text are taken: leave it out of the file, or change it."
-            )
+        sound = numeric or types.is_decimal(kind) or _is_text(types, kind) or _is_date(types, kind)
+        if not sound:
+            wrong.append(f"column '{printable(field.name)}' is of type {printable(str(kind))}")
+    if wrong:
+        shown = "; ".join(wrong[:SHOWN_NAMES]) + and_more(len(wrong) - SHOWN_NAMES)
+        raise TableError(
+            f"{shown}; columns of numbers, truth values, text and dates are taken: leave others "
+            f"out of the file, or change them."
+        )
 
 
 def _arrow_column(column: Any, stays_text: bool, types: Any) -> Array:
@@ -265,9 +285,14 @@ def _arrow_column(column: Any, stays_text: bool, types: Any) -> Array:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
+    if _is_date(types, kind):
+        dates = [None if v is None else str(v) for v in column.to_pylist()]
+        return _numbers_or_text(clean_text(dates), stays_text)
     if _is_text(types, kind):
         return _numbers_or_text(clean_text(column.to_pylist()), stays_text)
     if stays_text and not types.is_floating(kind):
         return clean_text([None if v is None else str(v) for v in column.to_pylist()])
-    values = _as_float(column.cast("int8") if types.is_boolean(kind) else column)
+    if types.is_boolean(kind) or types.is_decimal(kind):
+        column = column.cast("int8" if types.is_boolean(kind) else "float64")
+    values = _as_float(column)
     return as_text(values) if stays_text else values

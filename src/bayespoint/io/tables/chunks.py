@@ -2,21 +2,23 @@
 
 import gzip
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import TextIO
 
 from bayespoint._support.types import Array
-from bayespoint.io.tables.table import Table, TableError, check_size, printable
+from bayespoint.io.tables.table import Table, TableError, check_size, exceeds, printable
 from bayespoint.io.tables.text import (
+    MAX_LINE,
     Record,
     blocks_of,
     check_empty_lines,
     check_start,
     columns_of,
-    is_plain,
     joined,
     line_of,
+    long_line,
     make_text,
     mixed_columns,
     names_of,
@@ -26,11 +28,8 @@ from bayespoint.io.tables.text import (
     records_of,
     sniffed,
     sound_records,
+    with_decimal,
 )
-
-# Characters of a line: more than the most columns have, and a file without line ends stays out of
-# memory.
-MAX_LINE = 2**26
 
 
 class ChunkReader:
@@ -44,6 +43,8 @@ class ChunkReader:
         By the first line unless given.
     header : bool, default=True
         As for `read_table`.
+    decimal : str, default="."
+        As for `read_table`.
 
     Attributes
     ----------
@@ -52,12 +53,14 @@ class ChunkReader:
     """
 
     def __init__(
-        self, stream: TextIO, *, delimiter: str | None = None, header: bool = True
-    ) -> None:
+        self, stream: TextIO, *, delimiter: str | None = None, header: bool = True,
+        decimal: str = ".",
+    ) -> None:  # fmt: skip
+        self._decimal = decimal
         self._kept: list[str] = []  # lines of this chunk, in case a column must be read again
         lines = _lines(stream)
         head = _head(lines)
-        self._delimiter = delimiter or sniffed(head[-1])
+        self._delimiter = delimiter or sniffed(head[-1].strip("\r\n"), decimal)
         records = records_of(_taped(chain(head, lines), self._kept), self._delimiter)
         first = _first(records)
         self.names = names_of(iter(first), header)
@@ -81,31 +84,35 @@ class ChunkReader:
         -------
         Table or None
         """
-        places, n_columns = places_of(self.names, text), len(self.names)
+        places, n_columns = places_of(self.names, text, self._decimal), len(self.names)
         blocks: list[list[Array]] = []
-        lines: list[int] = []
+        lines = array("q")
         n_read = 0
         for rows, numbers in blocks_of(islice(self._records, n_rows), n_columns):
             check_size(len(lines) + len(rows), n_columns)
-            blocks.append(columns_of(rows, places, is_plain("".join(self._kept[n_read:]))))
-            lines += numbers
+            plain = all(line.isascii() and "_" not in line for line in self._kept[n_read:])
+            blocks.append(columns_of(rows, places, plain))
+            lines.extend(numbers)
             n_read = len(self._kept)
         if mixed := mixed_columns(blocks):
             make_text(mixed, blocks, records_of(self._kept, self._delimiter))
         self._kept.clear()
-        return joined(self.names, blocks, lines) if lines else None
+        if not lines:
+            return None
+        return with_decimal(joined(self.names, blocks, lines), text, self._decimal)
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
     """Yield the lines of a text with their ends; a TableError where it is none."""
     number = 0
     try:
-        while line := stream.readline(MAX_LINE):
+        most = MAX_LINE + 1
+        while line := stream.readline(most if exceeds(most, MAX_LINE) else -1):
             number += 1
             if "\0" in line:
                 raise null_byte(number)
-            if len(line) == MAX_LINE:
-                raise TableError(f"line {number} has more than {MAX_LINE:,} characters.")
+            if exceeds(len(line), MAX_LINE):
+                raise long_line(number)
             yield line
     except UnicodeDecodeError as error:
         if number == error.start == 0:
@@ -113,7 +120,7 @@ def _lines(stream: TextIO) -> Iterator[str]:
         line_number = number + line_of(error.object, error.start)
         raise not_utf8(line_number, error.object[error.start]) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TableError(f"the file is not sound gzip: {printable(str(error))}") from None
+        raise TableError(f"the file is not valid gzip: {printable(str(error))}") from None
 
 
 def _head(lines: Iterator[str]) -> list[str]:

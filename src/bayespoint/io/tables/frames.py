@@ -1,5 +1,6 @@
 """Data frames and arrays as tables."""
 
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -59,8 +60,11 @@ def _column(values: Array, missing: Array) -> Array:
     """Numbers, NaN where missing, if all that is there are numbers; else text."""
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[s]")  # as texts, hours alone have no minutes
     there = values[~missing]
-    if values.dtype.kind == "O" and all(isinstance(value, Real | np.bool_) for value in there):
+    numeric = Real | np.bool_ | Decimal
+    if values.dtype.kind == "O" and all(isinstance(value, numeric) for value in there):
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = there.astype(np.float64)
         return numbers

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from bayespoint.io.tables.binary import read_npy, read_npz, read_parquet
 from bayespoint.io.tables.chunks import ChunkReader
 from bayespoint.io.tables.svmlight import read_svmlight
-from bayespoint.io.tables.table import Table, TableError, printable
+from bayespoint.io.tables.table import Table, TableError, limits, printable
 from bayespoint.io.tables.text import read_csv
 
 PathName: TypeAlias = str | os.PathLike[str]
@@ -47,9 +47,9 @@ _BY_ENDING = {
 
 def read_table(
     path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True,
-    max_bytes: int | None = None,
+    decimal: str = ".", max_bytes: int | None = None, trusted: bool = False,
 ) -> Table:  # fmt: skip
-    r"""Read a table from a file; the kind of file is told by its ending.
+    r"""Read a table from a file; its ending tells the format.
 
     Parameters
     ----------
@@ -63,20 +63,25 @@ def read_table(
         does not have do not matter.
     header : bool, default=True
         Whether the first line of CSV holds names; without, columns are x0, x1, …, as for NPY.
+    decimal : {".", ","}, default="."
+        Decimal mark of numbers in CSV. With a comma they may have thousands separators as well.
     max_bytes : int, optional
         Most bytes of the file, unpacked. By default 2 GiB, and for a packed file 100 times its
-        size (16 MiB at least): small files that grow without bounds are no tables.
+        size (16 MiB at least): small files that unpack to huge ones are refused.
+    trusted : bool, default=False
+        Lift all other limits, on cells, columns, lines and texts: for files whose source you trust.
 
     Returns
     -------
     Table
-        A column is numbers if every cell that is not missing is a finite number, else text.
+        A column is numbers if every cell that is not missing is a finite number, else text (of
+        which `TableEncoder` may make numbers with decimal commas, and dates).
         Missing are empty cells, NA, N/A, NaN, nan, null, NULL, None and ?.
 
     Raises
     ------
     TableError
-        If the content is not as it should be; the message names line or column.
+        If the content is not valid; the message names line or column.
     OSError
         If there is no such file, or it cannot be read.
 
@@ -95,14 +100,16 @@ def read_table(
     data = _content(path, packed, max_bytes)
     if not data:
         raise TableError("the file is empty.")
-    options = {} if kind not in ("csv", "tsv") else {"header": header}
-    return _READERS[kind](data, text=frozenset(text), **options)
+    options = {} if kind not in ("csv", "tsv") else {"header": header, "decimal": decimal}
+    with limits(trusted):
+        return _READERS[kind](data, text=frozenset(text), **options)
 
 
 @contextmanager
 def open_chunks(
-    path: PathName, *, format: str | None = None, header: bool = True, max_bytes: int | None = None
-) -> Iterator[ChunkReader]:
+    path: PathName, *, format: str | None = None, header: bool = True, decimal: str = ".",
+    max_bytes: int | None = None, trusted: bool = False,
+) -> Iterator[ChunkReader]:  # fmt: skip
     r"""Open a CSV file that is read some rows at a time, for files larger than memory.
 
     Parameters
@@ -113,8 +120,12 @@ def open_chunks(
         Instead of the ending.
     header : bool, default=True
         As for `read_table`.
+    decimal : {".", ","}, default="."
+        As for `read_table`.
     max_bytes : int, optional
         Most bytes of a packed file, unpacked: by default 100 times its size.
+    trusted : bool, default=False
+        As for `read_table`.
 
     Yields
     ------
@@ -147,8 +158,10 @@ def open_chunks(
     stream: Any = open(path, "rb")  # noqa: SIM115
     if packed:
         stream = io.BufferedReader(Unpacking(stream, max_bytes))
-    with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:  # closes both
-        yield ChunkReader(text, delimiter="\t" if kind == "tsv" else None, header=header)
+    # The wrapper closes both.
+    with limits(trusted), io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        delimiter = "\t" if kind == "tsv" else None
+        yield ChunkReader(text, delimiter=delimiter, header=header, decimal=decimal)
 
 
 def _kind(path: PathName, format: str | None) -> tuple[str, bool]:
@@ -197,7 +210,7 @@ class Unpacking(io.RawIOBase):
         if self._n_bytes > self.most:
             raise TableError(
                 f"the file has {self.size:,} bytes and unpacks to more than {self.most:,}, the "
-                f"limit. If it is sound, unpack it first, or raise the limit (max_bytes=, "
+                f"limit. If you trust it, unpack it first, or raise the limit (max_bytes=, "
                 f"--max-bytes)."
             )
         buffer[: len(found)] = found
@@ -237,5 +250,5 @@ def _unpacked(path: PathName, max_bytes: int | None) -> bytes:
                 if max_bytes is None and found.tell() > MAX_BYTES:
                     break
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TableError(f"the file is not sound gzip: {printable(str(error))}") from None
+        raise TableError(f"the file is not valid gzip: {printable(str(error))}") from None
     return found.getvalue()

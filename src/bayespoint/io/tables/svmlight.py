@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from bayespoint.io.tables.table import (
+    LIFT,
     MAX_COLUMNS,
     Table,
     TableError,
@@ -13,10 +14,11 @@ from bayespoint.io.tables.table import (
     check_names,
     check_size,
     checked,
+    exceeds,
     parse_number,
     printable,
 )
-from bayespoint.io.tables.text import check_empty_lines, decoded, lines_in
+from bayespoint.io.tables.text import check_empty_lines, check_lines, check_text, lines_in
 
 # Feature numbers of SVMlight files: those of hashed features fit.
 MAX_INDEX = 2**31 - 1
@@ -24,13 +26,14 @@ MAX_INDEX = 2**31 - 1
 
 def read_svmlight(data: bytes, *, text: Iterable[str] = ()) -> Table:
     """Table from the bytes of an SVMlight file: ``label``, and x<number> of all features."""
-    decoded(data)  # which says what is wrong with it
+    check_lines(data)
+    check_text(data)
     labels, lines, entries, n_empty = [], [], [], 0
     for line, content in enumerate(lines_in(data, newline=None), start=1):
         content = content.split("#", 1)[0]
-        if content.count(":") > MAX_COLUMNS:
-            raise TableError(f"line {line} has more than {MAX_COLUMNS:,} features.")
-        cells = content.split(maxsplit=2 * MAX_COLUMNS)
+        if exceeds(content.count(":"), MAX_COLUMNS):
+            raise TableError(f"line {line} has more than {MAX_COLUMNS:,} features{LIFT}.")
+        cells = content.split(maxsplit=content.count(":") + 2)
         n_empty = 0 if cells else n_empty + 1
         check_empty_lines(n_empty, line)
         if not cells:
@@ -57,8 +60,8 @@ def _svmlight_number(cell: str, line: int, what: str) -> float:
     value = parse_number(cell)
     if value is None or value != value:
         raise TableError(
-            f"line {line}: the {what} '{printable(cell)}' is no finite number; SVMlight lines are "
-            f"'label number:value number:value ...'."
+            f"line {line}: the {what} '{printable(cell)}' is not a finite number; SVMlight lines "
+            f"are 'label number:value number:value ...'."
         )
     return value
 

@@ -2,7 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +17,10 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 # Numbers as people and programs write them; float() alone would take 1_000 and digits of other
 # scripts as well.
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 
+# The limits of a table hold, unless whoever reads it trusts the file.
+_LIMITED = ContextVar("limited", default=True)
+LIFT = "; for a file that you trust, trusted=True (--trusted) lifts this limit"
 # Cells of a table: as numbers 1.6 GB, and a classifier needs some copies.
 MAX_CELLS = 200_000_000
 # Columns: more than any measurement has, and each has a name, a scale and a place in the model.
@@ -35,6 +38,21 @@ EXACT = 2.0**53
 
 class TableError(ValueError):
     """Data that cannot be used; the message says where and what to do, and is safe to print."""
+
+
+@contextmanager
+def limits(trusted: bool) -> Iterator[None]:
+    """Have the limits of tables hold, or not, while a file is read."""
+    before = _LIMITED.set(not trusted)
+    try:
+        yield
+    finally:
+        _LIMITED.reset(before)
+
+
+def exceeds(n: int, most: int) -> bool:
+    """Whether a number is beyond a limit that holds."""
+    return n > most and _LIMITED.get()
 
 
 class MissingPackageError(TableError):
@@ -164,6 +182,8 @@ class Table(NamedTuple):
     fill : float or None
         What a column that the file does not name holds in every row: 0 for SVMlight, where zeros
         are left out; None: nothing is known about it.
+    notes : tuple of str
+        What there is to say about how the file was read.
 
     Examples
     --------
@@ -178,6 +198,7 @@ class Table(NamedTuple):
     columns: tuple[Array, ...]
     lines: Array | None = None
     fill: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -236,8 +257,8 @@ def numbered_names(n: int) -> tuple[str, ...]:
 
 def check_names(names: Sequence[str]) -> None:
     """Raise a TableError unless there are names, all of them different and none empty."""
-    if len(names) > MAX_COLUMNS:
-        raise TableError(f"{len(names):,} columns; at most {MAX_COLUMNS:,} are taken.")
+    if exceeds(len(names), MAX_COLUMNS):
+        raise TableError(f"{len(names):,} columns; at most {MAX_COLUMNS:,} are taken{LIFT}.")
     if not names:
         raise TableError("there are no columns.")
     empty = [str(i + 1) for i, name in enumerate(names) if not name.strip()]
@@ -253,8 +274,8 @@ def check_names(names: Sequence[str]) -> None:
 
 def check_size(n_rows: int, n_columns: int) -> None:
     """Raise a TableError for more cells than are taken."""
-    if n_rows * n_columns > MAX_CELLS:
+    if exceeds(n_rows * n_columns, MAX_CELLS):
         raise TableError(
             f"{n_rows:,} rows of {n_columns:,} columns are more than the {MAX_CELLS:,} cells "
-            f"that are taken (1.6 GB as numbers): leave out rows or columns."
+            f"that are taken (1.6 GB as numbers): leave out rows or columns{LIFT}."
         )

@@ -1,15 +1,20 @@
 """Text files: CSV and its relatives."""
 
+import codecs
 import csv
 import io
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
 import numpy as np
 
 from bayespoint._support.types import Array
+from bayespoint.io.tables.notation import notations_of
 from bayespoint.io.tables.table import (
+    LIFT,
     MAX_COLUMNS,
     MAX_EMPTY_LINES,
     MISSING,
@@ -20,6 +25,7 @@ from bayespoint.io.tables.table import (
     checked,
     clean_text,
     counted,
+    exceeds,
     listed,
     numbered_names,
     parse_number,
@@ -29,33 +35,87 @@ from bayespoint.io.tables.table import (
 # Line of the file that a record begins in, and its cells.
 Record = tuple[int, list[str]]
 
-# The first line, of which so many characters tell the delimiter.
-FIRST_LINE = re.compile(r"[\r\n]*([^\r\n]{0,1000000})")
+# Characters of a line: more than the most columns have, and a file without line ends is refused
+# before it is copied.
+MAX_LINE = 2**24
+# Bytes that are decoded at once.
+PIECE = 2**20
+
+# The first line, of which so many bytes tell the delimiter.
+FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]{0,1000000})")
 DELIMITERS = (",", ";", "\t", "|")
+# Characters of a text in Windows-1252: letters, quotes and signs of Western Europe. Texts in other
+# encodings have others as well.
+WESTERN = re.compile("[\t\n\r -~À-ÖØ-öø-þŒœŠšŽž\xa0¡¿«»‹›‘’‚“”„–—…•·´ªº°§±²³µ¼½¾€£¥¢©®™‰]*")
+WINDOWS = (
+    "the file is not UTF-8; it was read as Windows-1252. If letters look wrong, save it as UTF-8."
+)
 # Delimiters of the lines of one record, those in quotes as well: texts may have some.
 MAX_RECORD_CELLS = 10 * MAX_COLUMNS
 # Cells parsed at once: their text stays in the processor's cache, which is twice as fast.
 BLOCK_CELLS = 100_000
 
 
-def decoded(data: bytes) -> str:
-    """Text of a file in UTF-8, with or without a byte order mark, else a TableError."""
+def as_utf8(data: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Return a text in UTF-8, and a note if it was in Windows-1252, as old programs write it.
+
+    What looks like neither is a TableError.
+    """
+    check_lines(data)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if _wrong_byte(data) is not None:
+        with suppress(UnicodeDecodeError):
+            parts = [data[i : i + PIECE].decode("cp1252") for i in range(0, len(data), PIECE)]
+            if all(map(WESTERN.fullmatch, parts)):
+                return "".join(parts).encode(), (WINDOWS,)
+    check_text(data)
+    return data, ()
+
+
+def check_lines(data: bytes) -> None:
+    """Raise a TableError for a line that is longer than is taken."""
+    start = 0
+    while exceeds(len(data) - start, MAX_LINE):
+        end = start + MAX_LINE
+        last = max(data.rfind(b"\n", start, end), data.rfind(b"\r", start, end))
+        if last < 0:
+            raise long_line(line_of(data, start))
+        start = last + 1
+
+
+def check_text(data: bytes) -> None:
+    """Raise a TableError for what is no text in UTF-8; nothing is copied."""
     check_start(data[:2])
-    data = data[3:] if data[:3] == b"\xef\xbb\xbf" else data
-    null = data.find(b"\0")
+    null, wrong = data.find(b"\0"), _wrong_byte(data)
     if null >= 0:
         raise null_byte(line_of(data, null), f" (at byte {null:,})")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = f" at byte {error.start:,}"
-        raise not_utf8(line_of(data, error.start), data[error.start], at) from None
+    if wrong is not None:
+        raise not_utf8(line_of(data, wrong), data[wrong], f" at byte {wrong:,}")
+
+
+def _wrong_byte(data: bytes) -> int | None:
+    """Where a text stops being UTF-8."""
+    if data.isascii():
+        return None
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), PIECE):
+        n_waiting = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[start : start + PIECE], final=start + PIECE >= len(data))
+        except UnicodeDecodeError as error:
+            return start - n_waiting + error.start
+    return None
 
 
 def check_start(start: bytes) -> None:
     """Raise a TableError where the first two bytes of a file are those of UTF-16."""
     if start in (b"\xff\xfe", b"\xfe\xff"):
         raise TableError("the text is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8).")
+
+
+def long_line(line: int) -> TableError:
+    """Error about a line that is longer than is taken."""
+    return TableError(f"line {line} has more than {MAX_LINE:,} characters{LIFT}.")
 
 
 def null_byte(line: int, at: str = "") -> TableError:
@@ -76,60 +136,71 @@ def not_utf8(line: int, byte: int, at: str = "") -> TableError:
 
 def line_of(data: bytes, offset: int) -> int:
     """Number of the line that a byte is in."""
-    head = data[:offset]
-    return 1 + head.count(b"\n") + head.count(b"\r") - head.count(b"\r\n")
+    n, r, both = (data.count(end, 0, offset) for end in (b"\n", b"\r", b"\r\n"))
+    return 1 + n + r - both
 
 
 def read_csv(
-    data: bytes, *, text: Iterable[str] = (), delimiter: str | None = None, header: bool = True
-) -> Table:
+    data: bytes, *, text: Iterable[str] = (), delimiter: str | None = None, header: bool = True,
+    decimal: str = ".",
+) -> Table:  # fmt: skip
     """Table from the bytes of a CSV file; columns named in ``text`` stay text."""
-    content = decoded(data)
-    if not content or content.isspace():
+    data, notes = as_utf8(data)
+    if not data or data.isspace():
         raise TableError("the file is empty.")
-    delimiter, plain = delimiter or sniffed(content), is_plain(content)
-    del content  # lines are decoded one by one: a second copy of a large file takes memory
+    # Lines are decoded one by one: a second copy of a large file takes memory.
+    first = FIRST_LINE.match(data)[1].decode(errors="ignore")  # type: ignore[index]
+    delimiter, plain = delimiter or sniffed(first, decimal), data.isascii() and b"_" not in data
     records = _records_in(data, delimiter)
     names = names_of(records, header)
     if not header:
         records = _records_in(data, delimiter)
-    text_columns = places_of(names, text)
+    text_columns = places_of(names, text, decimal)
     blocks: list[list[Array]] = []
-    lines: list[int] = []
+    lines = array("q")
     for rows, numbers in blocks_of(sound_records(records, len(names)), len(names)):
         check_size(len(lines) + len(rows), len(names))
         blocks.append(columns_of(rows, text_columns, plain))
-        lines += numbers
+        lines.extend(numbers)
     if mixed := mixed_columns(blocks):
         again = _records_in(data, delimiter)
         if header:
             names_of(again, header)
         make_text(mixed, blocks, again)
-    return joined(names, blocks, lines)
+    return with_decimal(joined(names, blocks, lines), text, decimal)._replace(notes=notes)
 
 
-def joined(names: tuple[str, ...], blocks: list[list[Array]], lines: list[int]) -> Table:
-    """Table of blocks of rows; a TableError where it is not sound."""
+def joined(names: tuple[str, ...], blocks: list[list[Array]], lines: Iterable[int]) -> Table:
+    """Table of blocks of rows; a TableError if it is not valid."""
     empty = [[np.empty(0)] * len(names)]  # checked() has the message
     columns = (np.concatenate(parts) for parts in zip(*(blocks or empty), strict=True))
     return checked(Table(names, tuple(columns), np.array(lines, dtype=np.int64)))
 
 
-def places_of(names: Sequence[str], wanted: Iterable[str]) -> frozenset[int]:
-    """Places of some columns among all; names that are not there do not matter."""
-    some = frozenset(wanted)
+def with_decimal(table: Table, text: Iterable[str], decimal: str) -> Table:
+    """Table whose texts are numbers where all of a column are, by another mark than the point."""
+    if decimal == ".":
+        return table
+    stay, columns = frozenset(text), []
+    for name, column in zip(table.names, table.columns, strict=True):
+        found = [] if name in stay else notations_of(column, decimal)
+        columns.append(found[0].numbers(column) if found else column)
+    return table._replace(columns=tuple(columns))
+
+
+def places_of(names: Sequence[str], wanted: Iterable[str], decimal: str = ".") -> frozenset[int]:
+    """Places of columns to read as text: those wanted, all where the decimal mark is no point.
+
+    Names that are not there do not matter.
+    """
+    some = frozenset(wanted if decimal == "." else names)
     return frozenset(i for i, name in enumerate(names) if name in some)
 
 
-def is_plain(content: str) -> bool:
-    """Whether there are neither underscores nor characters beyond ASCII."""
-    return content.isascii() and "_" not in content
-
-
-def sniffed(content: str) -> str:
+def sniffed(line: str, decimal: str = ".") -> str:
     """Delimiter by the first line alone: the one most frequent outside quotes, else a comma."""
-    outside = _outside_quotes(FIRST_LINE.match(content)[1])  # type: ignore[index]
-    return max(DELIMITERS, key=outside.count)
+    outside = _outside_quotes(line)
+    return max((mark for mark in DELIMITERS if mark != decimal), key=outside.count)
 
 
 def _outside_quotes(line: str) -> str:
@@ -162,10 +233,10 @@ class _NarrowLines:
         if MAX_COLUMNS <= n_cells < MAX_RECORD_CELLS:
             n_cells = _outside_quotes(line).count(self._delimiter)
         self.n_cells += n_cells
-        if n_cells >= MAX_COLUMNS or self.n_cells >= MAX_RECORD_CELLS:
+        if exceeds(n_cells + 1, MAX_COLUMNS) or exceeds(self.n_cells + 1, MAX_RECORD_CELLS):
             raise TableError(
                 f"line {self.number:,} has more cells than the at most {MAX_COLUMNS:,} that are "
-                f"taken: leave out columns."
+                f"taken: leave out columns{LIFT}."
             )
         return line
 
@@ -189,17 +260,20 @@ def records_of(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
 
 def check_empty_lines(n_empty: int, line: int) -> None:
     """Refuse more empty lines in a row than are taken."""
-    if n_empty > MAX_EMPTY_LINES:
+    if exceeds(n_empty, MAX_EMPTY_LINES):
         raise TableError(
             f"more than {MAX_EMPTY_LINES:,} empty lines follow each other up to line {line:,}: "
-            f"take them out."
+            f"take them out{LIFT}."
         )
 
 
 def _quoting(problem: str, line: int, last: int) -> str:
     where = f"line {line}" if last <= line else f"lines {line} to {last}"
     if "field limit" in problem:
-        return f"{where}: a cell has more than {csv.field_size_limit():,} characters."
+        return (
+            f"{where}: a cell has more than {csv.field_size_limit():,} characters; in Python, "
+            f"csv.field_size_limit(n) raises this limit."
+        )
     if "end of data" in problem:
         return f'{where}: a quote (") is opened and never closed.'
     if "expected after" in problem:
@@ -210,8 +284,6 @@ def _quoting(problem: str, line: int, last: int) -> str:
 def names_of(records: Iterator[Record], header: bool) -> tuple[str, ...]:
     """Names of the columns by the first record; without a header x0, x1, …."""
     _, first = next((record for record in records if record[1]), (0, []))
-    if len(first) > MAX_COLUMNS:
-        raise TableError(f"line 1 has {len(first):,} cells; at most {MAX_COLUMNS:,} are taken.")
     if not header:
         return numbered_names(len(first))
     names = tuple(name.strip() for name in first)

@@ -1,0 +1,206 @@
+"""Kinds of columns: which texts are numbers or dates, and what every kind can be asked for."""
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from bayespoint._support.types import Array
+from bayespoint.io.encoder.columns import (
+    Category,
+    Number,
+    all_text,
+    category_from,
+    check,
+    counted_columns,
+    number_from,
+    number_state,
+)
+from bayespoint.io.encoder.dates import ORDERS, Date, date_from, orders_of, part_of
+from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation, notations_of
+from bayespoint.io.tables.table import Table, TableError, as_text, listed, printable
+
+Column: TypeAlias = Number | Category | Date
+
+
+class UnusableColumnsError(TableError):
+    """Columns that an encoder cannot use.
+
+    Parameters
+    ----------
+    reasons : dict
+        Why not, by the name of each column.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        which = "columns" if len(self.reasons) > 1 else "column"
+        lines = [f"  '{printable(name)}': {reason}" for name, reason in self.reasons.items()]
+        remedy = f"Leave them out, such as X.drop(columns={list(self.reasons)}), or change them."
+        self.listed = f"{len(self.reasons)} {which} cannot be used:\n" + "\n".join(lines)
+        super().__init__(f"{self.listed}\n{remedy}")
+
+
+class Texts(NamedTuple):
+    """Columns of text that are something else."""
+
+    numbers: dict[str, Notation]
+    dates: dict[str, str]  # orders of year, month and day
+    notes: list[str]
+
+
+def texts_of(
+    table: Table, categorical: Container[str], dates: Iterable[str], decimal: str | None
+) -> Texts:
+    """Find columns of text that are numbers or dates.
+
+    Parameters
+    ----------
+    table : Table
+    categorical : container of str
+        Columns that are neither.
+    dates : iterable of str, or dict
+        Columns that are dates, also with their orders.
+    decimal : {".", ","} or None
+        Decimal mark of all columns, if known.
+
+    Returns
+    -------
+    Texts
+    """
+    notes: list[str] = []
+    text = {
+        name: column
+        for name, column in zip(table.names, table.columns, strict=True)
+        if column.dtype == object and name not in categorical and any(c is not None for c in column)
+    }
+    orders = _named_orders(table, dates)
+    for name, column in text.items():
+        if name not in orders and (possible := orders_of(column)):
+            orders[name] = possible[0]
+            if possible[1:] == ["mdy"]:
+                notes.append(_on_order(name, column))
+    if orders:
+        notes.insert(0, f"dates, read as such: {counted_columns(list(orders))}.")
+    found_numbers = {
+        name: found
+        for name, column in text.items()
+        if name not in orders
+        and (found := notations_of(column, DECIMALS if decimal is None else decimal))
+        and PLAIN not in found
+    }
+    if decimal is None:
+        notes += _on_numbers(table, found_numbers)
+    return Texts(_settled(found_numbers), orders, notes)
+
+
+def _named_orders(table: Table, dates: Iterable[str]) -> dict[str, str]:
+    """Orders of columns that were named; a TableError where one does not hold dates."""
+    orders: dict[str, str] = {}
+    for name in dates:
+        order = dates[name] if isinstance(dates, Mapping) else None
+        if order is not None and order not in ORDERS:
+            raise TableError(f"dates must be in one of the orders {listed(ORDERS)}; got {order!r}.")
+        column = table.column(name)
+        found = orders_of(column if column.dtype == object else as_text(column), named=True)
+        # The column is read in the order told, or as most dates are; what is wrong is told then.
+        orders[name] = order or (found[0] if found else _likely(column))
+    return orders
+
+
+def _likely(column: Array) -> str:
+    """Order in which most of the first texts are dates."""
+    texts = column if column.dtype == object else as_text(column)
+    some = [text for text in texts if text is not None][:1000]
+    return max(ORDERS, key=lambda order: sum(bool(orders_of([t], True).count(order)) for t in some))
+
+
+def _on_order(name: str, column: Array) -> str:
+    example = next(text for text in column if text is not None)
+    return (
+        f"column '{printable(name)}': dates such as '{printable(example)}' are read as day, month, "
+        f"year; if the month comes first, give --dates '{printable(name)}=mdy' "
+        f"(dates={{{printable(name)!r}: 'mdy'}})."
+    )
+
+
+def _settled(found: Mapping[str, list[Notation]]) -> dict[str, Notation]:
+    """One notation each: commas that may be either mark are what they are in other columns.
+
+    Where these do not tell, groups of three digits are thousands.
+    """
+    wanted = "," if _decimals(found) == {","} else "."
+    return {
+        name: next((n for n in notations if n.decimal == wanted), notations[0])
+        for name, notations in found.items()
+    }
+
+
+def _decimals(found: Mapping[str, list[Notation]]) -> set[str]:
+    """Decimal marks of columns that leave no doubt."""
+    return {notations[0].decimal for notations in found.values() if len(notations) == 1}
+
+
+def _on_numbers(table: Table, found: Mapping[str, list[Notation]]) -> list[str]:
+    """Notes on decimal commas and thousands separators that were found."""
+    notes, numbers = [], _settled(found)
+    commas = [name for name, notation in numbers.items() if notation.decimal == ","]
+    if commas:
+        notes.append(f"decimal commas, read as such: {counted_columns(commas)}.")
+    groups = [name for name, notation in numbers.items() if notation.thousands]
+    if groups:
+        notes.append(f"thousands separators, read as such: {counted_columns(groups)}.")
+    doubtful = [name for name, notations in found.items() if len(notations) > 1]
+    if doubtful and len(_decimals(found)) != 1:
+        notes.append(
+            f"the commas of {listed(doubtful)} may be decimal marks as well; if they are, give "
+            f"--decimal , (decimal=',')."
+        )
+    points = [
+        name
+        for name, column in zip(table.names, table.columns, strict=True)
+        if column.dtype != object and np.any(column != np.floor(column), where=~np.isnan(column))
+    ]
+    if commas and points:
+        notes.append(
+            f"points were read as decimal marks in {counted_columns(points)}; if they separate "
+            f"thousands, give --decimal , (decimal=',')."
+        )
+    return notes
+
+
+def feature_names(column: Column) -> list[str]:
+    """Names of the features that a column becomes."""
+    if isinstance(column, Number):
+        return [column.name]
+    if isinstance(column, Date):
+        return [number.name for number in column.numbers]
+    return [f"{column.name}={value}" for value in column.values]
+
+
+def feature_groups(column: Column) -> list[str]:
+    """Name that the features share which have one width: of the column, or of a part of dates."""
+    if isinstance(column, Date):
+        return [part_of(number) for number in column.numbers]
+    return [column.name for _ in feature_names(column)]
+
+
+def state_of(column: Column) -> dict[str, Any]:
+    """Return what `column_from` needs, of plain types that JSON knows."""
+    if isinstance(column, Number):
+        return number_state(column)
+    if isinstance(column, Date):
+        numbers = [number_state(number) for number in column.numbers]
+        return {"kind": "date", "name": column.name, "order": column.order, "numbers": numbers}
+    return {"kind": "category", "name": column.name, "values": list(column.values)}
+
+
+def column_from(state: Any, max_categories: int) -> Column:
+    """Column of a stored state; a ValueError if it is not valid."""
+    check(isinstance(state, dict), "each column must be an object")
+    check(isinstance(state.get("name"), str) and state["name"].strip(), "a column needs a name")
+    kind = state.get("kind")
+    check(all_text([kind]) and kind in ("number", "category", "date"), "kinds must be known")
+    if kind == "number":
+        return number_from(state)
+    return date_from(state) if kind == "date" else category_from(state, max_categories)

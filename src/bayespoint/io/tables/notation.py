@@ -1,0 +1,100 @@
+"""Numbers as people write them: with a decimal comma, with thousands separators."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespoint._support.types import Array
+
+DECIMALS = (".", ",")
+THOUSANDS = ("", ",", ".", " ", "'")
+# Spaces of other widths, and the apostrophe of word processors.
+_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2019", "   '")
+
+
+class Notation(NamedTuple):
+    """Marks in the numbers of a column.
+
+    Parameters
+    ----------
+    decimal : {".", ","}
+    thousands : {"", ",", ".", " ", "'"}
+        Between groups of three digits; numbers may also go without.
+
+    Examples
+    --------
+    >>> from bayespoint.io.tables.notation import Notation
+    >>> Notation(",", ".").number("-1.234,5"), Notation(",").number("1.5")
+    (-1234.5, None)
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def number(self, text: str) -> float | None:
+        """Value of a text, or None if it is no finite number in this notation."""
+        text = text.translate(_ALIKE)
+        if not _pattern(self).fullmatch(text):
+            return None
+        if self.thousands:
+            text = text.replace(self.thousands, "")
+        value = float(text.replace(self.decimal, "."))
+        return None if math.isinf(value) else value
+
+    def numbers(self, column: Iterable[str | None]) -> Array:
+        """Values of a column whose texts are all in this notation, NaN where there is none."""
+        values = [math.nan if text is None else self.number(text) for text in column]
+        return np.array(values, dtype=np.float64)
+
+
+PLAIN = Notation()
+
+
+@cache
+def _pattern(notation: Notation) -> re.Pattern[str]:
+    decimal, thousands = map(re.escape, notation)
+    whole = rf"(?:[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d+)" if thousands else r"\d+"
+    number = rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)"
+    return re.compile(rf"[+-]?{number}(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def notations_of(
+    column: Iterable[str | None], decimals: Sequence[str] = DECIMALS
+) -> list[Notation]:
+    """Notations in which all texts of a column are numbers.
+
+    Parameters
+    ----------
+    column : iterable of str or None
+    decimals : sequence of str
+        Decimal marks to think of.
+
+    Returns
+    -------
+    list of Notation
+        None if some text is no number. Two if the commas can be either mark: each then means
+        another number.
+
+    Examples
+    --------
+    >>> from bayespoint.io.tables.notation import notations_of
+    >>> notations_of(["1,5", "2"])
+    [Notation(decimal=',', thousands='')]
+    >>> notations_of(["1,500", "2"])
+    [Notation(decimal=',', thousands=''), Notation(decimal='.', thousands=',')]
+    """
+    texts = {text for text in column if text is not None}
+    found: list[Notation] = []
+    for thousands in THOUSANDS:  # none first: a mark that no number has is none
+        for decimal in decimals:
+            notation = Notation(decimal, thousands)
+            if thousands == decimal or any(notation.number(text) is None for text in texts):
+                continue
+            marked = any("," in text or "." in text for text in texts)
+            if not found or (marked and decimal not in [other.decimal for other in found]):
+                found.append(notation)
+    return found
