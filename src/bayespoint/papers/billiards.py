@@ -117,18 +117,18 @@ def sample_flipper(
     For comparison; use `sample_billiard`. Not uniform: after 3,000 bounces the mean of 64 runs was
     0.5 to 12.4 degrees off the centre of mass on four problems without symmetry (8.7 on sonar, 124
     points), with isotropic directions 0.3 to 5 degrees. Where version space is wide, single runs
-    end anywhere, since each escape begins anew at their own centre: on a cone of 50 walls at equal
+    end anywhere, since each escape starts again at their own centre: on a cone of 50 walls at equal
     angles 70 degrees off (``benchmarks/published.py --part bias``).
 
     Parameters
     ----------
     space : VersionSpace
     n_draws : int, default=1000
-        Midpoints of arcs kept, at most; the longer the run, the wider they are apart.
+        At most so many midpoints of arcs are kept; the longer the run, the further apart they are.
     n_bounces : int, default=10_000
         Bounces, the paper's N_max.
     bias : float, default=0.0
-        How much of each entry of K is due to a bias weight. Version spaces know no bias but that
+        How much of each entry of K is due to a bias weight. Version spaces have only the bias
         of their kernel, so for the paper's machine give ``VersionSpace(K + 1, y)`` and
         ``bias=1.0``: the ball then moves along the axis of the bias, too, as published.
     tau_max : float, default=1e6

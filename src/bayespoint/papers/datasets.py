@@ -1,16 +1,16 @@
 """Data sets of the papers, from a folder or from OpenML.
 
-The folder is named by the environment variable ``BAYESPOINT_DATA``; in it each set has the files
-that its authors published: MNIST's four IDX files in ``mnist/``, USPS as ``usps/zip.train.gz``
-and ``usps/zip.test.gz``, LIBSVM's a9a as ``a9a/a9a.gz`` and ``a9a/a9a.t.gz``, and those of the
-UCI repository in ``uci/`` under the names they have there. Two are packed: covertype as
-``covtype/covtype.npz`` (arrays num, wilderness, soil, y) and Rätsch's sets as
-``raetsch/raetsch.npz`` (for each set NAME.x, NAME.t for the labels, and NAME.train: a line of
-training rows, counted from 0, for each split).
+The folder is that of `bayespoint.papers.sources`; in it each set has the files that its authors
+published: MNIST's four IDX files in ``mnist/``, USPS as ``usps/zip.train.gz`` and
+``usps/zip.test.gz``, LIBSVM's ``a9a/a9a`` and ``a9a/a9a.t``, ``covtype/covtype.data.gz`` and the
+other sets of the UCI repository in ``uci/`` under the names they have there, and Rätsch's sets as
+``raetsch/benchmarks.mat``. Text may be packed by gzip, or not. Two may be packed otherwise:
+covertype as ``covtype/covtype.npz`` (arrays num, wilderness, soil, y) and Rätsch's sets as
+``raetsch/raetsch.npz`` (for each set NAME.x, NAME.t for the labels, NAME.train, a line of training
+rows, counted from 0, for each split, and NAME.original: which are Rätsch's own).
 """
 
-import gzip
-import os
+import io
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -19,19 +19,19 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from bayespoint._support.types import Array
-
-VARIABLE = "BAYESPOINT_DATA"
+from bayespoint.papers import raetsch as raetsch_sets
+from bayespoint.papers.sources import VARIABLE, addresses, data_folder, found_at, unpacked
 
 # X and y, of the training and then of the test points where a set is split.
 Arrays: TypeAlias = tuple[Array, ...]
 
 
 class DataNotFoundError(LookupError):
-    """Neither the folder nor OpenML has the data set."""
+    """Neither the folder nor OpenML has the data set; the message says where it is published."""
 
 
 class _Table(NamedTuple):
-    """A text file of UCI, one row a line, that OpenML may have too."""
+    """A text file of UCI, one row per line, that OpenML may have too."""
 
     file: str
     labels: dict[str, int]  # by the words of the file and of OpenML
@@ -57,7 +57,8 @@ TABLES = {
 
 # Numbers of the data sets on OpenML.
 OPENML = {
-    "heart": 53, "ionosphere": 59, "mnist": 554, "pima": 37, "sonar": 40, "usps": 41_082, "wbc": 15,
+    "banana": 1460, "heart": 53, "ionosphere": 59, "mnist": 554, "pima": 37, "sonar": 40,
+    "usps": 41_082, "wbc": 15,
 }  # fmt: skip
 
 RAETSCH = dict.fromkeys(
@@ -114,8 +115,9 @@ def raetsch(name: str, split: int) -> Arrays:
     """Load a split of one of Rätsch's benchmark sets.
 
     The sets and the sizes of their splits are those of [1]_. Which rows are in a split is read
-    from the folder, as is: compare a single split with a published one only where the folder
-    has Rätsch's own.
+    from the folder. Where it has no file of them, heart, thyroid, diabetis, banana and waveform are
+    made from published rows, or by their published recipe, with splits by a seed: compare a single
+    split with a published one only where `raetsch_origin` says that it is Rätsch's own.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def raetsch(name: str, split: int) -> Arrays:
     Raises
     ------
     DataNotFoundError
-        With what is missing; OpenML does not have these splits.
+        With what is missing.
 
     References
     ----------
@@ -144,10 +146,37 @@ def raetsch(name: str, split: int) -> Arrays:
         raise ValueError(
             f"split must be an integer from 1 to {n_splits} for {name!r}; got {split!r}."
         )
+    found = raetsch_sets.read_split(data_folder(), name, int(split))
+    if found is not None:
+        return found
+    if name not in raetsch_sets.MADE:
+        raise _not_found("raetsch", f"{data_folder() / 'raetsch'} has no file of {name!r}")
+    return raetsch_sets.made_split(name, int(split), _load_rows)
+
+
+def raetsch_origin(name: str) -> str:
+    """Say where the splits of one of Rätsch's benchmark sets come from.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in ``RAETSCH``.
+
+    Returns
+    -------
+    str
+    """
+    _check_name(name, RAETSCH)
+    return raetsch_sets.origin(data_folder(), name)
+
+
+def _load_rows(name: str) -> Arrays:
+    if name != "banana":
+        return load(name)
     try:
-        return _from_folder(partial(_raetsch, name=name, split=split))
-    except DataNotFoundError as error:
-        raise _not_found(name, f"{error}, and OpenML does not have Rätsch's splits") from error
+        return _from_openml(name)
+    except OSError as error:
+        raise _not_found(name, f"OpenML does not answer ({error})") from error
 
 
 def raetsch_splits(name: str) -> int:
@@ -178,19 +207,22 @@ def _check_name(name: str, known: Iterable[str]) -> None:
 
 
 def _not_found(name: str, tried: str) -> DataNotFoundError:
+    home = addresses(name) or (f"https://www.openml.org/d/{OPENML[name]}" if name in OPENML else "")
     return DataNotFoundError(
-        f"data set {name!r} was not found: {tried}. Set {VARIABLE} to a folder that holds it."
+        f"data set {name!r} was not found: {tried}. It is published at {home}: fetch it by "
+        f"bayespoint reproduce --fetch, or set {VARIABLE} to a folder that holds it."
     )
 
 
 def _from_folder(reader: Callable[[Path], Arrays]) -> Arrays:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        raise DataNotFoundError(f"{VARIABLE} is not set")
     try:
-        return reader(Path(folder))
+        return reader(data_folder())
     except FileNotFoundError as error:
         raise DataNotFoundError(f"{error.filename} is missing") from error
+
+
+def _content(path: Path) -> bytes:
+    return unpacked(found_at(path).read_bytes())
 
 
 def _from_openml(name: str) -> Arrays:
@@ -202,6 +234,8 @@ def _from_openml(name: str) -> Arrays:
     X, y = fetch_openml(data_id=OPENML[name], return_X_y=True, as_frame=False, parser="liac-arff")
     if name in TABLES:
         return _complete(name, X, y)
+    if name == "banana":
+        return X, np.where(y.astype(np.int64) == 2, 1, -1)
     # Both are stored as one table, the training rows first.
     n_train = {"mnist": 60_000, "usps": 7_291}[name]
     y = y.astype(np.int64) - (name == "usps")  # OpenML numbers the digits of USPS from 1
@@ -222,8 +256,7 @@ def _complete(name: str, X: Array, words: Array) -> Arrays:
 
 def _read_idx(path: Path) -> Array:
     """Read MNIST's own format: a header of big-endian sizes, then unsigned bytes."""
-    with gzip.open(path) as file:
-        content = file.read()
+    content = _content(path)
     n_axes = content[3]
     shape = np.frombuffer(content, ">u4", n_axes, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
@@ -241,14 +274,18 @@ def _mnist(folder: Path) -> Arrays:
 def _usps(folder: Path) -> Arrays:
     parts = []
     for part in ("train", "test"):
-        with gzip.open(folder / "usps" / f"zip.{part}.gz", "rt") as file:
-            table = np.loadtxt(file)
+        table = np.loadtxt(io.BytesIO(_content(folder / "usps" / f"zip.{part}.gz")))
         parts += [table[:, 1:], table[:, 0].astype(np.int64)]
     return tuple(parts)
 
 
 def _covtype(folder: Path) -> Arrays:
-    packed = np.load(folder / "covtype" / "covtype.npz", allow_pickle=False)
+    path = folder / "covtype" / "covtype.npz"
+    if not path.exists():
+        text = io.BytesIO(_content(path.with_name("covtype.data.gz")))
+        table = np.loadtxt(text, delimiter=",", dtype=np.int16)
+        return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64) - 1
+    packed = np.load(path, allow_pickle=False)
     y = packed["y"].astype(np.int64) - 1
     categories = np.zeros((len(y), 44), dtype=np.int16)
     categories[np.arange(len(y)), packed["wilderness"]] = 1
@@ -258,7 +295,7 @@ def _covtype(folder: Path) -> Arrays:
 
 def _table(folder: Path, name: str) -> Arrays:
     table = TABLES[name]
-    text = (folder / "uci" / table.file).read_text(encoding="latin-1")
+    text = _content(folder / "uci" / table.file).decode("latin-1")
     text = text.replace(",", " ").replace("?", "nan")
     cells = np.array([line.split() for line in text.splitlines() if line.strip()])
     return _complete(name, cells[:, table.features].astype(float), cells[:, table.label])
@@ -268,7 +305,7 @@ def _sonar_angle(folder: Path) -> Arrays:
     """Read blocks of a name and {numbers}; a star before the name marks the training rows."""
     rows = []
     for file, label in (("sonar.rocks", -1), ("sonar.mines", 1)):
-        text = (folder / "uci" / file).read_text(encoding="latin-1")
+        text = _content(folder / "uci" / file).decode("latin-1")
         for block in text.split("}")[:-1]:
             before, numbers = block.split("{")
             star = before.split()[-1].startswith("*")
@@ -282,18 +319,11 @@ def _a9a(folder: Path) -> Arrays:
     from sklearn.datasets import load_svmlight_file
 
     parts = []
-    for file in ("a9a.gz", "a9a.t.gz"):
-        X, y = load_svmlight_file(str(folder / "a9a" / file), n_features=123, zero_based=False)
+    for file in ("a9a", "a9a.t"):
+        content = io.BytesIO(_content(folder / "a9a" / file))
+        X, y = load_svmlight_file(content, n_features=123, zero_based=False)
         parts += [X.toarray().astype(np.uint8), y.astype(np.int64)]
     return tuple(parts)
-
-
-def _raetsch(folder: Path, name: str, split: int) -> Arrays:
-    with np.load(folder / "raetsch" / "raetsch.npz", allow_pickle=False) as packed:
-        X, y = packed[f"{name}.x"].astype(float), packed[f"{name}.t"].astype(np.int64)
-        rows = packed[f"{name}.train"][split - 1]
-    # The training rows have an order of their own; the others keep that of the set.
-    return X[rows], y[rows], np.delete(X, rows, axis=0), np.delete(y, rows)
 
 
 READERS: dict[str, Callable[..., Arrays]] = {

@@ -194,7 +194,7 @@ class LogPosteriorDisplay:
         space : VersionSpace
             Of rank 3.
         label_noise : float or array-like of shape (m,)
-            Probability that a label is wrong, in [0, 0.5): one rate, or one a point.
+            Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
         resolution : int, default=360
             Pixels from pole to pole, and twice as many around.
         points : array-like of shape (m, 3), default=None
@@ -250,7 +250,7 @@ class LogPosteriorDisplay:
 def _draw_marks(
     ax: Any, places: Array | None, zorder: int, *, halo: bool = False, **style: Any
 ) -> Any:
-    """Draw one place, or one a row; marks at the rim are shown as a whole."""
+    """Draw one place, or one per row; marks at the rim are shown as a whole."""
     from matplotlib.patheffects import withStroke
 
     if places is None:

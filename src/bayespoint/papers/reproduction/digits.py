@@ -35,7 +35,7 @@ MNIST_TABLE = (1.46, 1.10, 0.87, 0.67, 0.49, 0.37, 0.32, 0.26, 0.21, 0.14, 0.11)
 ROUNDING = 0.005
 SVM = 1.4
 
-# Numbers of perceptrons a class at which errors are shown.
+# Numbers of perceptrons per class at which errors are shown.
 DRAWS = (1, 2, 5, 10, 20, 50, 100)
 
 # MB of kernel rows that are kept at a time.

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ T = TypeVar("T")
 # Numbers of a run: what JSON can hold.
 Data: TypeAlias = dict[str, Any]
 
-REPRODUCED, BETTER, NOT_REPRODUCED = "reproduced", "better", "not reproduced"
+REPRODUCED, BETTER, REFUTED, OPEN = "reproduced", "better", "refuted", "open"
 
 # Of a statement that our run could not contradict: it does not count.
 BY_CONSTRUCTION = "holds by construction"
@@ -27,7 +27,7 @@ class Quantity:
     """A number of the paper beside ours.
 
     It is reproduced when the two differ by at most two standard errors of their difference and the
-    tolerance. Beyond that it is better or not reproduced.
+    tolerance. Beyond that it is better, refuted or open.
 
     Parameters
     ----------
@@ -44,6 +44,9 @@ class Quantity:
         Which direction counts as better; None where neither does.
     digits : int, default=2
         Digits after the point, in print.
+    unsaid : str, default=""
+        What the paper does not say and what could explain a difference: with it, a number that
+        differs is open, without it refuted.
     """
 
     what: str
@@ -54,6 +57,7 @@ class Quantity:
     tolerance: float | tuple[float, float] = 0.0
     better: str | None = "lower"
     digits: int = 2
+    unsaid: str = ""
 
     @property
     def verdict(self) -> str:
@@ -61,12 +65,12 @@ class Quantity:
         off = self.measured - self.published
         chance = ERRORS * np.hypot(self.published_error, self.measured_error)
         if not np.isfinite(off) or not np.isfinite(chance):
-            return NOT_REPRODUCED
+            return _missed(self.unsaid)
         below, above = self.allowed
         if -below - chance <= off <= above + chance:
             return REPRODUCED
         gain = {"lower": -off, "higher": off, None: 0.0}[self.better]
-        return BETTER if gain > 0 else NOT_REPRODUCED
+        return BETTER if gain > 0 else _missed(self.unsaid)
 
     @property
     def allowed(self) -> tuple[float, float]:
@@ -105,26 +109,44 @@ class Claim:
     by_construction : bool, default=False
         Whether nothing but a mistake in the program could make it fail: a theorem, or a comparison
         that cannot come out otherwise. Such a row is shown, and counts only if it fails.
+    unsaid : str, default=""
+        What the paper does not say and what could explain that it fails: it is open then, without
+        it refuted.
+    ours : bool, default=False
+        Whether the paper does not say it: a question of ours, or more than the paper claims. Such
+        rows are counted apart, and decide the verdict of an item only if it has no others.
     """
 
     what: str
     holds: bool
     seen: str
     by_construction: bool = False
+    unsaid: str = ""
+    ours: bool = False
 
     @property
     def verdict(self) -> str:
         """Whether the statement holds."""
         if not self.holds:
-            return NOT_REPRODUCED
+            return _missed(self.unsaid)
         return BY_CONSTRUCTION if self.by_construction else REPRODUCED
 
     def cells(self) -> tuple[str, str, str, str]:
         """Return what a table shows: what, published, ours, verdict."""
-        return self.what, "", self.seen, self.verdict
+        return self.what, "our question" if self.ours else "", self.seen, self.verdict
 
 
 Row: TypeAlias = Quantity | Claim
+
+
+def _missed(unsaid: str) -> str:
+    """Return the verdict of a row that does not come out as the paper has it."""
+    return OPEN if unsaid else REFUTED
+
+
+def left_open(unsaid: str, rows: Iterable[Row]) -> list[Row]:
+    """Return rows that are open where they fail, because the paper does not say something."""
+    return [replace(row, unsaid=unsaid) for row in rows]
 
 
 def _number(value: float, error: float, digits: int) -> str:
@@ -133,12 +155,13 @@ def _number(value: float, error: float, digits: int) -> str:
 
 
 def overall(rows: Sequence[Row]) -> str:
-    """Return the verdict of an item: that of its worst row, better if one is and none fails.
+    """Return the verdict of an item: refuted or open if one row is, else better, else reproduced.
 
-    Rows that hold by construction do not count.
+    Rows that hold by construction do not count, nor questions of ours beside what the paper says.
     """
-    verdicts = {row.verdict for row in rows}
-    for verdict in (NOT_REPRODUCED, BETTER):
+    theirs = [row for row in rows if not (isinstance(row, Claim) and row.ours)]
+    verdicts = {row.verdict for row in theirs or rows}
+    for verdict in (REFUTED, OPEN, BETTER):
         if verdict in verdicts:
             return verdict
     return REPRODUCED
@@ -225,6 +248,12 @@ class Item:
         Takes that dict and an empty matplotlib figure.
     alt : str
         What the picture shows, for those who do not see it.
+    finding : str
+        What was found, in one sentence without numbers (Markdown).
+    source : str
+        What it runs on: the data set, or what was made up because the paper does not give it.
+    keys : dict of str to str
+        What the numbers are: a phrase for each key that ``measure`` returns.
     thoughts : str or callable
         What we make of the outcome of the full run; why, where it differs (Markdown). A callable
         takes the dict of numbers: what is quoted from it cannot go stale.
@@ -241,6 +270,9 @@ class Item:
     compare: Callable[[Data], list[Row]]
     draw: Callable[[Data, Any], None]
     alt: str
+    finding: str
+    source: str
+    keys: dict[str, str]
     thoughts: str | Callable[[Data], str] = ""
     size: tuple[float, float] = (9.0, 4.0)
 

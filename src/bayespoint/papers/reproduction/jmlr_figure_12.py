@@ -59,15 +59,24 @@ ITEM = Item(
     place="figure 12",
     title="The generalisation error and the proxy that the Bayes point minimises",
     then="""The classifier that errs least against a random member of version space minimises the
-mean of arccos(⟨v, w⟩)/π, which has no closed solution. The centre of mass minimises the mean of
-(1 − ⟨v, w⟩)/2 instead; the paper plots both and reads off that they differ by no more than about
-0.11.""",
+mean of arccos(⟨v, w⟩)/π, which has no closed solution. The centre of mass minimises the mean of (1
+− ⟨v, w⟩)/2 instead; the paper plots both and reads off that they differ by at most about 0.11.""",
     now="Both functions on a fine grid, and the largest difference in closed form.",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="arccos(x)/π lies within a band of 0.105 around the straight line (1 − x)/2.",
-    thoughts="""The bound is 0.105, which the paper rounds up. It says little where version space is
-small: there the angle goes like the square root of the proxy, and both are far below 0.105.""",
+    finding="The bound is 0.105, which the paper rounds up.",
+    source="none needed: two functions",
+    keys={
+        "x": "the cosine ⟨v, w⟩",
+        "error": "arccos(x)/π",
+        "proxy": "(1 − x)/2",
+        "shift": "their largest difference on a fine grid",
+        "shift_exact": "the same in closed form",
+        "extremal": "where it is",
+    },
+    thoughts="""The bound says little where version space is small: there the angle goes like the
+square root of the proxy, and both are far below 0.105.""",
     size=(8.0, 4.5),
 )

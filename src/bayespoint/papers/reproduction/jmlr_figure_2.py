@@ -139,9 +139,9 @@ def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     share, m, n = data["consistent"] / data["n_random"], len(data["normals"]), len(data["walls"])
     error = np.sqrt(data["area"] * (1 - data["area"]) / data["n_random"])
-    return f"""The cell is convex, {n} of the {m} examples bound it, and the share of random
-classifiers inside differs from its area by {(share - data["area"]) / error:+.1f} standard errors.
-The other {m - n} examples could be left out and nothing would change."""
+    return f"""{n} of the {m} examples bound the cell, and the share of random classifiers inside
+differs from its area by {(share - data["area"]) / error:+.1f} standard errors. The other {m - n}
+examples could be left out and nothing would change."""
 
 
 ITEM = Item(
@@ -152,17 +152,33 @@ ITEM = Item(
 points of the unit sphere, every training example cuts the sphere along the plane orthogonal to it,
 and the classifiers that agree with all labels are the convex piece with the black dot.""",
     now=f"""One toy problem of section 4.1 ({TRAINING_POINTS} points in [−1, 1]³ and a random
-linear rule; the paper does not say which points its sketch has). The polygon comes from the normals
-alone: bounding walls by a convex hull of duals, corners, the area after Girard. It is checked
-against two things that know nothing of it: draws of the billiard, and ten million random
-classifiers. (An earlier run had a million of them, and three standard errors where all other items
-have two: their share was 2.9 below the area.) That an intersection of half-spaces is convex, and
-how many cells there are at most, are theorems.""",
+linear rule). The polygon comes from the normals alone: bounding walls by a convex hull of duals,
+corners, the area by Girard's theorem. Two things that do not use it check it: draws of the
+billiard, and ten million random classifiers. (An earlier run had a million of them, and three
+standard errors where all other items have two: their share was 2.9 below the area.) That an
+intersection of half-spaces is convex, and the largest number of cells, are theorems.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""A sphere cut by ten great circles; the cell that agrees with all labels is filled, with
 its centre of mass as a black dot.""",
+    finding="Version space is the convex polyhedron of the sketch: corners, area and "
+    "random classifiers agree.",
+    source="made up: ten points in space; the sketch's points are not given",
+    keys={
+        "normals": "y x of each example",
+        "walls": "the examples that bound version space",
+        "corners": "its corners",
+        "centre": "its centre of mass",
+        "area": "its share of the sphere",
+        "n_random": "random classifiers",
+        "consistent": "how many of them agree with all labels",
+        "cells": "different labellings among them",
+        "draws_margin": "smallest margin of the billiard's draws",
+        "halfway_margin": "smallest margin halfway between two draws",
+        "n_draws": "number of draws",
+        "draws": "some of them, for the picture",
+    },
     thoughts=thoughts,
     size=(8.5, 5.2),
 )

@@ -95,6 +95,8 @@ def compare(data: Data) -> list[Row]:
             f"λ = {small:g}: {flat:.0%} ± {error:.0%} are pancakes (linear: "
             f"{linear['pancakes'][0]:.0%}), the others cigars; with inverse axes "
             f"{1 - flat:.0%} would be (linear: {1 - linear['pancakes'][0]:.0%})",
+            unsaid="the paper gives neither its three points nor its kernel, nor which axes it "
+            "drew",
         ),
         Claim(
             f"for large λ it becomes a ball: the ratio falls as λ grows, to less than {BALL:g}",
@@ -166,30 +168,42 @@ ITEM = Item(
     paper="JMLR",
     place="figure 5",
     title="Softness turns parameter space into a ball",
-    then="""Adding λ to the diagonal of the Gram matrix G allows training errors. The coefficients α
-of unit vectors then form the ellipsoid α′(G + λI)α = 1. For a toy problem in two dimensions with
+    then="""Adding λ to the diagonal of the Gram matrix G allows training errors. The coefficients
+α of unit vectors then form the ellipsoid α′(G + λI)α = 1. For a toy problem in two dimensions with
 three points the paper draws it for growing λ, with its axes scaled by the root of the product of
 the eigenvalues: a pancake for small λ, nearly a ball for large ones.""",
-    now="""1,000 problems of three points uniform in [−1, 1]², λ from 0.001 to 100. The paper does
-not name the kernel; we take the one of its other toy problem in two dimensions (figure 7: RBF,
-σ = 1, where all points have length one as the text supposes), and the linear kernel beside it. The
-semi-axes are 1/√(eigenvalue + λ). We scale each ellipsoid to the volume of the unit ball, which
-leaves its shape as it is. "Pancake" was one statement at first, longest axis and shape together; it
-was split in two after the first run. That (eigenvalue + λ)/(eigenvalue' + λ) tends to one, that
-G + λI has full rank and that its off-diagonal loses weight holds for all G: these rows do not
-count.""",
+    now="""1,000 problems of three points uniform in [−1, 1]², λ from 0.001 to 100. We take the
+kernel of the paper's other toy problem in two dimensions (figure 7: RBF, σ = 1), and the linear
+kernel beside it. The semi-axes are 1/√(eigenvalue + λ); each ellipsoid is scaled to the volume of
+the unit ball, which keeps its shape. "Pancake" was one statement at first, longest axis and shape
+together; it was split in two after the first run.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="""Ellipsoids of one problem for four values of λ, long and thin at 0.001, round at 100;
 below, the ratio of the longest to the shortest axis falls to one as λ grows, with both kernels.""",
-    thoughts="""What can fail is that the ellipsoid is far from a ball for small λ, which holds, and
-the pancake, which does not. As the text has it, an axis is long where an eigenvalue is small. Three
-points in two dimensions have one eigenvalue that is zero (linear kernel) or smaller than both
-others (RBF): one long axis and two short ones, a cigar, in two thirds of the problems with RBF and
-nine in ten with the linear kernel. A pancake is what one gets with axes √(eigenvalue + λ), that is,
-if one draws the unit vectors Σαᵢxᵢ that come from |α| = 1 instead. The paper may have drawn those,
-or may have had one of the problems whose two smaller eigenvalues are alike. What the figure is for,
-the way to the ball, does not depend on it.""",
+    finding="Softness does turn the ellipsoid into a ball; for small softness it is "
+    "more often a cigar than the pancake in the picture.",
+    source="made up: three points in the plane; points and kernel are not given",
+    keys={
+        "n_problems": "problems",
+        "lambdas": "values of λ",
+        "shown": "the problem in the picture: semi-axes for some λ",
+        "shown_points": "its points",
+        "rbf": "with the RBF kernel, for each λ: quartiles of longest over shortest "
+        "axis (`ratio`), share of pancakes, share of problems where the ratio "
+        "falls throughout",
+        "linear": "the same with the linear kernel",
+        "linear_rank": "rank of the linear Gram matrix",
+        "cosine": "largest cosine between two examples, for each λ",
+        "distances": "largest over smallest squared distance, for each λ",
+    },
+    thoughts="""The text makes an axis long where an eigenvalue is small. Three points in two
+dimensions have one eigenvalue that is zero (linear kernel) or smaller than both others (RBF): one
+long axis and two short ones, a cigar, in two thirds of the problems with RBF and nine in ten with
+the linear kernel. A pancake appears with axes √(eigenvalue + λ), that is, if one draws the unit
+vectors Σαᵢxᵢ that come from |α| = 1. The paper may have drawn those, or a problem whose two
+smaller eigenvalues are alike. What the figure is for, the way to the ball, does not
+depend on it.""",
     size=(11.0, 7.0),
 )

@@ -80,7 +80,7 @@ def clip(polygon: Array, normal: Array, offset: float) -> Array:
 
 
 def area_above(polygon: Array, points: Array, angles: Array) -> Array:
-    """Return the area on the normal's side of lines through points, one a line.
+    """Return the area on the normal's side of lines through points, one per line.
 
     Seen from a point of the line, the cut spans no area: what counts are the shares of the edges
     that lie on that side.

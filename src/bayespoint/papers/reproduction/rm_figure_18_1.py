@@ -90,20 +90,33 @@ ITEM = Item(
     paper="RM",
     place="figure 18.1",
     title="A convex polygon, halved by its Bayes line",
-    then="""The chapter puts its message into two dimensions: for a direction v there is a line
-normal to it that divides a convex polygon into two parts of equal area, the Bayes line of v.
-The figure shows one.""",
-    now="""Their polygon is not given; ours has seven corners, is irregular and about three
-times as long as wide. The line is found by bisection for 3600 directions; then the polygon is
-cut along it, and the areas of the pieces are computed from their corners, by another formula.""",
+    then="""The chapter explains its message in two dimensions: for a direction v there is a line
+normal to it that divides a convex polygon into two parts of equal area, the Bayes line of v. The
+figure shows one.""",
+    now="""An irregular polygon of seven corners, about three times as long as wide. The line is
+found by bisection for 3600 directions; then the polygon is cut along it, and the areas of the
+pieces are computed from their corners, by another formula.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="A polygon with seven corners, cut by a slanting line into two parts of the same area; an "
     "arrow v stands on the line.",
-    thoughts="""Each direction has exactly one such line, since the area on one side changes
-strictly as the line moves. In the language of classifiers: a new input is a line across
-version space, and the side with the larger area wins the vote. The Bayes line is where the
-vote is tied.""",
+    finding="Each direction has exactly one line that halves the polygon.",
+    source="made up: a polygon of seven corners; theirs is not given",
+    keys={
+        "polygon": "corners",
+        "area": "its area",
+        "n_directions": "directions",
+        "off": "largest difference of the two areas, as a share of the whole",
+        "lost": "largest error of their sum",
+        "shortest": "the shortest cut",
+        "normal": "direction of the line in the picture",
+        "offset": "its distance from the origin",
+        "ends": "its ends",
+        "areas": "areas on both sides of it",
+    },
+    thoughts="""The area on one side changes strictly as the line moves, so there is one such
+line. For classifiers: a new input is a line across version space, and the side with the larger
+area wins the vote. The Bayes line is where the vote is tied.""",
     size=(8.0, 3.6),
 )

@@ -115,27 +115,35 @@ ITEM = Item(
     place="figure 18.2",
     title="Bayes lines of all directions do not meet in one point",
     then="""The figure draws the Bayes lines of a convex polygon in all directions. Unlike what
-triangles make one expect, they do not meet in one point: whatever point is chosen, some lines
-through it do not halve the area. So the Bayes point is defined as the one for which the
-squared difference of areas, averaged over directions, is least.""",
-    now="""Bayes lines of 3600 directions in our polygon (theirs is not given). A linear
-programme finds the point whose largest distance to all lines is least; were that distance
-zero, they would meet there. The same for a triangle, which the text mentions, and for a
-hexagon with a centre of symmetry, where the lines must meet. The Bayes point is found by
-Gauss-Newton steps.""",
+triangles lead one to expect, they do not meet in one point: whatever point is chosen, some lines
+through it do not halve the area. So the Bayes point is defined as the one for which the squared
+difference of areas, averaged over directions, is least.""",
+    now="""Bayes lines of 3600 directions. A linear programme finds the point whose largest
+distance to all lines is least; if they met, that distance would be zero. The same for a triangle,
+which the text mentions, and for a hexagon with a centre of symmetry, where the lines must meet.
+The Bayes point is found by Gauss-Newton steps.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="Sixty lines that halve a polygon, and a triangle: they cross each other in a small region "
     "that curved lines bound; centre of mass and Bayes point lie in it, close to each other.",
-    thoughts="""The statement holds, and more widely than its wording suggests: the lines do
-not meet in a triangle either. Only its three medians do, in the centre of mass. A line
-parallel to a side halves the triangle at 1/√2 of the height, seen from the opposite corner,
-while the centre of mass is at 2/3: there the parts are 4/9 and 5/9. That is also the worst
-case, and no point of a triangle does better: 11.1 %, more than in our polygon, where the best
-point still has a line with a difference of 4.5 %. Where the lines do meet is a polygon with a
-centre of symmetry. The Bayes point is not the centre of mass, but close to it: 0.8 % of the
-diameter away in the polygon, 1.3 % in the triangle; the root mean square difference of areas
-is 3.1 % at the one and 3.6 % at the other in the polygon, 7.7 % and 8.5 % in the triangle.""",
+    finding="Bayes lines do not meet in one point, as the chapter says, and not even in "
+    "a triangle.",
+    source="made up: a polygon, a triangle and a hexagon; their polygon is not given",
+    keys={
+        "n_directions": "directions",
+        "shapes": "for each shape: `corners`, some `lines`, the least distance of a point "
+        "to the farthest line (`miss`) and least largest difference of areas "
+        "(`least_worst`), Bayes point and centre of mass (`bayes`, `centre`), "
+        "how far `apart` they are, and their root mean square differences of "
+        "areas; lengths are shares of the diameter",
+    },
+    thoughts="""The lines do not meet in a triangle either: only its three medians do, in the
+centre of mass. A line parallel to a side halves the triangle at 1/√2 of the height, seen from the
+opposite corner, while the centre of mass is at 2/3: there the parts are 4/9 and 5/9, the worst
+case, and no point of a triangle does better than 11.1 %. In our polygon the best point still has a
+line with a difference of 4.5 %. The Bayes point is close to the centre of mass: 0.8 % of the
+diameter away in the polygon, 1.3 % in the triangle; the root mean square difference of areas is
+3.1 % at the one and 3.6 % at the other in the polygon, 7.7 % and 8.5 % in the triangle.""",
     size=(11.0, 4.8),
 )

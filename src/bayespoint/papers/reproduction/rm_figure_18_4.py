@@ -156,26 +156,38 @@ ITEM = Item(
     paper="RM",
     place="figure 18.4",
     title="A billiard ball covers the polygon evenly",
-    then="""To sample a polyhedron, the chapter plays billiards in it: a ball flies straight
-and is reflected elastically at the walls. But for a few exceptions the motion is taken to be
-ergodic, so that a typical trajectory covers the polygon homogeneously; the figure shows one
-after 1000 bounces.""",
-    now="""Balls in our polygon (theirs is not given), 100 of them from random starts, 10,000
-bounces each. The polygon is cut into 100 cells of equal area, and the time in each is compared
-with its share. The yardstick is a ball that forgets: as many random chords, with the
-distribution of an ergodic billiard. Before the run we asked for 99 % of cells visited, for
-times that vary at most 1.5 times as much as on the chords, and for a mean position that
-Hotelling's test does not tell from the centre of mass.""",
+    then="""To sample a polyhedron, the chapter plays billiards in it: a ball flies straight and
+is reflected elastically at the walls. Apart from a few exceptions the motion is taken to be
+ergodic, so that a typical trajectory covers the polygon homogeneously; the figure shows one after
+1000 bounces.""",
+    now="""100 balls from random starts, 10,000 bounces each. The polygon is cut into 100 cells of
+equal area, and the time in each is compared with its share. The yardstick is a ball that forgets:
+as many random chords, with the distribution of an ergodic billiard. Before the run we asked for 99
+% of cells visited, for times that vary at most 1.5 times as much as on the chords, and for a mean
+position that Hotelling's test does not tell from the centre of mass.""",
     measure=measure,
     compare=compare,
     draw=draw,
     alt="Left: a thousand straight flights fill the polygon. Right: the deviation of the time in a "
     "cell from its share falls with the number of bounces, for the billiard as for random chords.",
-    thoughts="""The billiard is nearly as even as independent chords: its times in cells vary
-by 12.6 % after 1000 bounces where theirs vary by 10.7 %, and both fall like one over the
-square root of the number of bounces, to 4.1 and 3.4 % after 10,000. So successive flights are
-correlated, but little; in a plane polygon, that is, which is far from the many dimensions of
-version spaces. The mean position of one trajectory is off the centre of mass by 0.7 % of the
-diameter (rms) after 1000 bounces, about as much as the centre of mass is off the Bayes point.""",
+    finding="A billiard ball covers the polygon nearly as evenly as independent chords would.",
+    source="made up: a polygon of seven corners; theirs is not given",
+    keys={
+        "polygon": "corners",
+        "way": "the first 1000 bounces of one ball",
+        "bounces": "numbers of bounces",
+        "n": "balls",
+        "balls": "for each of these numbers: how much times in cells vary (`uneven`), "
+        "share of cells `visited`, root mean square distance of the mean "
+        "position from the centre of mass (`off`), that of the mean of all "
+        "balls (`bias`) and its p-value",
+        "chords": "the same for random chords",
+    },
+    thoughts="""Times in cells vary by 12.6 % after 1000 bounces where those of chords vary by
+10.7 %, and both fall like one over the square root of the number of bounces, to 4.1 and 3.4 %
+after 10,000. So successive flights are correlated, but little, in a plane polygon; version spaces
+have many more dimensions. The mean position of one trajectory is off the centre of mass by 0.7 %
+of the diameter (rms) after 1000 bounces, about as much as the centre of mass is off the Bayes
+point.""",
     size=(11.0, 4.2),
 )

@@ -35,7 +35,7 @@ def random_toy(rng: np.random.Generator, m: int = TRAINING_POINTS) -> Toy:
 def toy_errors(
     machines: ArrayLike, teacher: Array, rng: np.random.Generator, n_points: int = TEST_POINTS
 ) -> Array:
-    """Errors in per cent of vectors, one a row, on fresh points labelled by the teacher."""
+    """Errors in per cent of vectors, one per row, on fresh points labelled by the teacher."""
     X = rng.uniform(-1, 1, (n_points, 3))
     return 100 * np.mean((X @ np.transpose(machines) > 0) != (X @ teacher > 0)[:, None], axis=0)
 
@@ -92,5 +92,5 @@ class Polygon:
 
 
 def space_positions(X: Array, outputs: ArrayLike) -> Array:
-    """Positions on the sphere of vectors known by their outputs at the points, one a row."""
+    """Positions on the sphere of vectors known by their outputs at the points, one per row."""
     return unit(np.linalg.lstsq(X, np.transpose(outputs), rcond=None)[0].T)
