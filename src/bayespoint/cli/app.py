@@ -26,8 +26,10 @@ from bayespoint.cli.options import (
     Target,
     grouped,
 )
+from bayespoint.cli.output import Commands
 
 app = typer.Typer(
+    cls=Commands,
     help="Bayes point machines: kernel classifiers that know when they do not know.",
     no_args_is_help=True,
     add_completion=False,
@@ -83,14 +85,20 @@ def train(
         bool | None,
         typer.Option(
             "--importances/--no-importances",
-            help="Find out which columns matter; by default where that takes seconds.",
+            help="Find out which columns matter; by default if that takes seconds.",
             show_default=False,
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Write a model even if it is worse than the most frequent class."
+        ),
+    ] = False,
 ) -> None:
     """Train a classifier on the rows of a file and write it to a model file.
 
-    Ctrl-C keeps the best found so far. --continue adds rows to a model that there is already.
+    Ctrl-C keeps the best found so far. --continue adds rows to an existing model.
 
     Example: bayespoint train flowers.csv --target species --model flowers.bpm --coverage 0.9
 
@@ -100,7 +108,7 @@ def train(
     """
     if continued is not None:
         if dask is not None:
-            raise typer.BadParameter("does not go with --continue", param_hint="--dask")
+            raise typer.BadParameter("does not work with --continue", param_hint="--dask")
         from bayespoint.cli.going_on import run_continue
 
         run_continue(
@@ -115,7 +123,7 @@ def train(
 
     run_train(
         file, target, model, settings, columns, file_format, printing, importances, chunk_rows,
-        dask,
+        dask, force,
     )  # fmt: skip
 
 
@@ -138,7 +146,7 @@ def predict(
     file_format: FileFormat,
     quiet: Quiet = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a row instead of CSV.")
+        bool, typer.Option("--json", help="Write one JSON object per row instead of CSV.")
     ] = False,
 ) -> None:
     """Decide about the rows of a file: label, whether it was rejected, probability of each class.
@@ -196,7 +204,7 @@ def evaluate(
         bool, typer.Option("--no-rows", help="Leave rows of the data out of the report.")
     ] = False,
     positive: Annotated[
-        str | None, typer.Option(help="Class that ROC is about, of two; by default the last.")
+        str | None, typer.Option(help="Class to be found, of two; by default the rarer.")
     ] = None,
     n_jobs: StoredJobs = None,
     file_format: FileFormat,
@@ -214,6 +222,44 @@ def evaluate(
     )  # fmt: skip
 
 
+@app.command()
+@grouped
+def doubt(
+    *,
+    file: DataFile,
+    target: Target,
+    output: Annotated[str, typer.Option(help="CSV file to write; - is standard output.")] = "-",
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to go through the rows, readable offline.")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="List this many rows; by default those more probably wrong than right."
+        ),
+    ] = None,
+    spreadsheet_safe: Annotated[
+        bool, typer.Option("--spreadsheet-safe", help="Guard text that looks like a formula.")
+    ] = False,
+    settings: Settings,
+    columns: Columns,
+    file_format: FileFormat,
+    printing: Printing,
+) -> None:
+    """List the labels of a file that are probably wrong, surest first, and say how many there are.
+
+    Each comes with the label that suits the row, its probability, and the rows most like it.
+
+    Example: bayespoint doubt flowers.csv --target species --output doubts.csv --report doubts.html
+    """
+    from bayespoint.cli.doubt import run_doubt
+
+    run_doubt(
+        file, target, output, settings, columns, file_format, printing, report_path=report,
+        budget=budget, spreadsheet_safe=spreadsheet_safe,
+    )  # fmt: skip
+
+
 @app.command("cross-validate")
 @grouped
 def cross_validate(
@@ -221,7 +267,9 @@ def cross_validate(
     file: DataFile,
     target: Target,
     folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts, each held out once.")] = 5,
-    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Times that rows are dealt.")] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=1000, help="How often rows are shuffled into folds.")
+    ] = 1,
     svc: Annotated[bool, typer.Option("--svc", help="Also scikit-learn's SVC, for comparison.")] = (
         False
     ),
@@ -310,28 +358,39 @@ def reproduce(
         list[str] | None, typer.Argument(help="Items, or all.", metavar="NAME", show_default=False)
     ] = None,
     list_items: Annotated[
-        bool, typer.Option("--list", help="One line an item, then stop.")
+        bool, typer.Option("--list", help="One line per item, then stop.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small runs, not as published.")] = False,
     output: Annotated[
-        Path, typer.Option(help="Folder for numbers (JSON), pictures and the page.")
+        Path, typer.Option(help="Folder for numbers (JSON), pictures and pages.")
     ] = Path("bayespoint-reproduction"),
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of all that is random, fixed splits apart.")
+        int, typer.Option(min=0, help="Seed of all random numbers, except fixed splits.")
     ] = 0,
     n_jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
     redraw: Annotated[
         bool, typer.Option("--redraw", help="Compare and draw again from stored numbers.")
     ] = False,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="First fetch the data sets from their public homes.")
+    ] = False,
 ) -> None:
     """Run tables and figures of the papers again, beside the published numbers.
 
+    Data sets are read from the folder in BAYESPOINT_DATA, else from the user's cache folder, where
+    --fetch puts them. Items whose data are not there are skipped.
+
+    Example: bayespoint reproduce --fetch
+
     Example: bayespoint reproduce jmlr-figure-6 kgs-figure-3 --quick
     """
-    from bayespoint.cli.reproduce import print_list, run_reproduce
+    from bayespoint.cli.reproduce import fetch_data, print_list, run_reproduce
 
+    fetched = fetch_data() if fetch else 0
     if list_items:
         print_list()
+    elif fetch and not names:
+        raise typer.Exit(fetched)
     elif not names:
         typer.echo(context.get_help())
         raise typer.Exit(2)

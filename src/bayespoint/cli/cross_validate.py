@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import decide, has_costs
 from bayespoint.cli.fitted import Classifier
-from bayespoint.cli.inputs import check_classes, notes_on_examples, read_examples
+from bayespoint.cli.inputs import check_classes, fitted_encoder, notes_on_examples, read_examples
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import Output, UsageError, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
@@ -27,7 +27,7 @@ MEASURES = {
     "error": ("{:.2%}", "error"), "log_loss": ("{:.4f}", "log loss"), "brier": ("{:.4f}", "Brier"),
     "auc": ("{:.4f}", "AUC"), "coverage": ("{:.2%}", "decided"),
     "decided_error": ("{:.2%}", "error, decided"), "cost": ("{:.4f}", "cost of a row"),
-    "seconds": ("{:.2f}", "seconds a fold"),
+    "seconds": ("{:.2f}", "seconds per fold"),
 }  # fmt: skip
 OURS, GUESS, SVM = "bayespoint", "most frequent class", "SVC"
 NAME_WIDTH, NUMBER_WIDTH = 20, 18
@@ -67,7 +67,7 @@ def run_cross_validate(
         with output.noting_warnings():
             for number, (train, test) in output.tracked(steps, "folds"):
                 try:
-                    fold, encoder = _encoded(features, labels, train, test, columns)
+                    fold, encoder = _encoded(features, labels, train, test, columns, file_format)
                     set_groups(classifier, encoder)
                     measure_fold(results, classifier, fold)
                 except ValueError as error:
@@ -102,11 +102,12 @@ def _check_counts(counts: Mapping[str, int], folds: int, classifier: Classifier)
 
 
 def _encoded(
-    features: Table, labels: Array, train: Array, test: Array, columns: Columns
-) -> tuple[Fold, TableEncoder]:
+    features: Table, labels: Array, train: Array, test: Array, columns: Columns,
+    file_format: FileFormat,
+) -> tuple[Fold, TableEncoder]:  # fmt: skip
     """Encode both parts of a fold; the encoder sees training rows only."""
     seen = features.rows(train)
-    encoder = TableEncoder(columns.max_categories).fit(seen, categorical=columns.categorical or ())
+    encoder = fitted_encoder(seen, columns, file_format)
     new = encoder.transform(features.rows(test))
     return Fold(encoder.transform(seen), labels[train], new, labels[test]), encoder
 

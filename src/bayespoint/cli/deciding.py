@@ -16,7 +16,7 @@ BLOCK_ROWS = 4096
 
 
 class Decisions(NamedTuple):
-    """Decisions about some points, one entry a point."""
+    """Decisions about some points, one entry per point."""
 
     labels: Array  # text, also where rejected
     rejected: Array

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import entropy
 
 from bayespoint import Posterior
 from bayespoint._support.types import Array
@@ -13,6 +14,7 @@ from bayespoint.cli.fitted import (
     Base,
     Classifier,
     base_of,
+    class_names,
     facts_of,
     machine_names,
     most_violated,
@@ -34,8 +36,10 @@ from bayespoint.io.tables import counted, printable
 
 COLUMNS = {
     "rhat": ("R-hat", "{:.3f}"), "ess": ("ESS", "{:.0f}"), "bounces": ("bounces", "{:,}"),
-    "sweeps": ("sweeps", "{:,}"), "converged": ("converged", "{}"), "bounded": ("bounded", "{}"),
-    "log_evidence": ("log evidence", "{:.1f}"), "violated": ("violated", "{:,}"),
+    "sweeps": ("sweeps", "{:,}"), "converged": ("converged", "{}"), "change": ("change", "{:.1e}"),
+    "bounded": ("bounded", "{}"), "log_evidence": ("log evidence", "{:.1f}"),
+    "mean_probability": ("per label", "{:.3f}"), "base_probability": ("by shares", "{:.3f}"),
+    "violated": ("violated", "{:,}"),
     "angle_error": ("angle error", "{:.3f}"),
 }  # fmt: skip
 STYLES = {FINE: "green", WATCH: "yellow", BAD: "red"}
@@ -123,11 +127,21 @@ def _machines(base: Base, inference: str) -> list[dict[str, Any]]:
         for machine, worst in zip(machines, violated, strict=True):
             machine["violated"] = _plain(worst)
     if inference == "ep":
-        for machine in machines:
-            if machine.get("log_evidence") is not None:
-                rate = min(machine["log_evidence"] / base.trained_.n_samples, 0.0)
-                machine["mean_probability"] = float(np.exp(rate))
+        _add_evidence(base, machines)
     return machines
+
+
+def _add_evidence(base: Base, machines: list[dict[str, Any]]) -> None:
+    """Add the mean probability of a label by the evidence, and by the shares of the classes."""
+    label = base.trained_.label
+    for machine, name in zip(machines, machine_names(base), strict=True):
+        del machine["angle_error"]  # of draws, which do not decide
+        if machine.get("log_evidence") is not None:
+            rate = min(machine["log_evidence"] / base.trained_.n_samples, 0.0)
+            machine["mean_probability"] = float(np.exp(rate))
+        if label is not None:
+            share = float(np.mean(label == class_names(base).index(name)))
+            machine["base_probability"] = float(np.exp(-entropy([share, 1 - share])))
 
 
 def _plain(value: Any) -> float | None:
@@ -144,7 +158,7 @@ def _say(output: Output, diagnosis: Mapping[str, Any]) -> None:
     output.say(
         f"{diagnosis['model']}: {diagnosis['inference']}"
         + (f" ({printable(diagnosis['reason'], 200)})" if "reason" in diagnosis else "")
-        + f", {counted(diagnosis['n_draws'], 'draw')} a machine, "
+        + f", {_way(diagnosis)}, "
         f"{counted(diagnosis['n_support'], 'support point')} of "
         f"{counted(diagnosis['n_training_rows'], 'training row')}"
         + (f", log evidence {evidence:.1f}." if evidence is not None else ".")
@@ -161,6 +175,13 @@ def _say(output: Output, diagnosis: Mapping[str, Any]) -> None:
         output.say(f"and {len(diagnosis['machines']) - LISTED_MACHINES} more")
     for verdict in diagnosis["verdicts"]:
         output.say(f"{verdict['level']}: {verdict['words']}", style=STYLES[verdict["level"]])
+
+
+def _way(diagnosis: Mapping[str, Any]) -> str:
+    """Say what the average is taken over."""
+    if diagnosis["inference"] == "ep":
+        return "in closed form"
+    return f"{counted(diagnosis['n_draws'], 'draw')} per machine"
 
 
 def _cell(value: float | None, form: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs, may_reject
 from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
-from bayespoint.cli.importances import columns_by_importance
+from bayespoint.cli.importances import columns_by_importance, columns_by_width
 from bayespoint.cli.inputs import (
     features_of,
     load_model,
@@ -28,8 +28,9 @@ from bayespoint.cli.output import (
     shown_name,
     shown_path,
 )
+from bayespoint.cli.pages import percent
 from bayespoint.cli.report import Evaluated, measure, write_report
-from bayespoint.cli.report.page import doubtful, percent
+from bayespoint.cli.report.page import doubtful
 from bayespoint.io.model_file import Model
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import listed
@@ -50,11 +51,10 @@ def run_evaluate(
             check_writable(report_path, "--report", data=file, model=model_path)
         model = load_model(model_path, n_jobs)
         target = target_of(target, model)
-        table = load_table(file, file_format, text=[target, *text_columns(model)])
+        table = load_table(file, file_format, text=[target, *text_columns(model, file_format)])
         features, labels = split_target(table, target)
         rows = _decided(model, features, labels, target, output)
         measured = measure(rows, _positive(positive, rows.classes))
-        _say(output, file, measured)
         document = {
             "file": shown_name(file), "model": shown_name(model_path), "target": target, **measured,
         }  # fmt: skip
@@ -65,9 +65,12 @@ def run_evaluate(
                 report_path, rows, measured, table=features, file=shown_name(file),
                 about=model.about, trained=facts_of(model.classifier), notes=output.notes,
                 matter=columns_by_importance(model.classifier, model.encoder),
+                widths=columns_by_width(model.classifier, model.encoder),
                 shows_rows=shows_rows,
             )  # fmt: skip
             document["report"] = str(report_path)
+        _say(output, file, measured)
+        if report_path is not None:
             output.say(f"Report: {shown_path(report_path)}")
         output.document(document)
 
@@ -118,9 +121,9 @@ def _note_training_rows(classifier: Classifier, X: Array, output: Output) -> Non
         )
 
 
-def _positive(positive: str | None, classes: list[str]) -> int:
+def _positive(positive: str | None, classes: list[str]) -> int | None:
     if positive is None:
-        return len(classes) - 1
+        return None
     if len(classes) != 2:
         raise UsageError(f"--positive is for two classes; the model has {len(classes)}.")
     if positive not in classes:
@@ -152,8 +155,9 @@ def _say(output: Output, file: str, measured: Mapping[str, Any]) -> None:
         )
     output.say(f"The most frequent class alone: error {percent(measured['majority_error'], 2)}.")
     output.say(
-        f"Probabilities: log loss {measured['log_loss']:.4f}, Brier score {measured['brier']:.4f}, "
-        f"ECE {percent(measured['ece'], 2)}; AURC {percent(measured['aurc'], 2)}."
+        f"Probabilities: log loss {measured['log_loss']:.4f} (class frequencies alone: "
+        f"{measured['base_rate']['log_loss']:.4f}), Brier score {measured['brier']:.4f}, off by "
+        f"{percent(measured['ece'], 2)} on average (ECE)."
     )
     if measured["auc"] is not None:
         output.say(

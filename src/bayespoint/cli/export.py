@@ -15,7 +15,7 @@ from bayespoint.cli.output import (
     exit_codes,
     shown_path,
 )
-from bayespoint.io.encoder import Category, Number
+from bayespoint.io.encoder import Category, Date, Number
 from bayespoint.io.model_file import Model, ModelFileError
 from bayespoint.io.model_file.files import replacing
 from bayespoint.io.tables import PathName, counted, printable
@@ -23,7 +23,8 @@ from bayespoint.io.tables.table import and_more
 
 # Inputs of a graph that are listed.
 SHOWN_INPUTS = 12
-# Kernels whose graphs hold no training rows: a weight a feature, or a coefficient a row, is enough.
+# Kernels whose graphs hold no training rows: a weight per feature or a coefficient per row is
+# enough.
 WITHOUT_ROWS = ("linear", "precomputed")
 ROWS_INSIDE = "training rows are inside."
 
@@ -74,11 +75,14 @@ def _missing(error: ImportError, suffix: str) -> str:
 def _onnx(model: Model) -> tuple[bytes, list[str]]:
     """Bytes of the graph, encoder included, and what to know about it."""
     from bayespoint.io.onnx import to_onnx
+    from bayespoint.io.onnx.encoding import graph_columns
 
     graph = to_onnx(model.classifier, encoder=model.encoder)
     facts = []
     if model.encoder is not None:
-        facts.append(_inputs(graph.graph.input, model.encoder.columns_))
+        columns = model.encoder.columns_
+        facts.append(_inputs(graph.graph.input, graph_columns(columns)))
+        facts += [_on_dates(column) for column in columns if isinstance(column, Date)]
     if base_of(model.classifier).kernel not in WITHOUT_ROWS:
         facts.append(ROWS_INSIDE)
     return graph.SerializeToString(), facts
@@ -91,6 +95,15 @@ def _inputs(inputs: Any, columns: Sequence[Number | Category]) -> str:
     return (
         f"the encoder is inside: one input a column, of shape (n, 1), float32 for numbers: "
         f"{', '.join(shown[:SHOWN_INPUTS])}{and_more(len(shown) - SHOWN_INPUTS)}."
+    )
+
+
+def _on_dates(column: Date) -> str:
+    names = ", ".join(printable(number.name) for number in column.numbers)
+    return (
+        f"graphs do not read dates: '{printable(column.name)}' is the inputs {names}, days since "
+        f"1970-01-01 (with the time as fraction), year, and sine and cosine of the turn that a "
+        f"month, weekday (from Monday) or hour is, the first at 0."
     )
 
 

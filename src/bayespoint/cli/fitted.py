@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint._support.types import Array
+from bayespoint.space.inputs import row_hashes
 
 Base: TypeAlias = BayesPointClassifier | OnionClassifier
 Classifier: TypeAlias = Base | RejectingClassifier
@@ -83,12 +84,12 @@ def most_violated(base: Base) -> Array | None:
 
 
 def count_known(classifier: Classifier, X: Array) -> int:
-    """How many rows are among the training rows that a classifier holds."""
-    support = base_of(classifier).support_vectors_
-    if sp.issparse(support) or not support.shape[1]:
+    """How many rows a classifier has learnt, by their hashes."""
+    base = base_of(classifier)
+    hashes, support = base.trained_.hashes, base.support_vectors_
+    if hashes is None or sp.issparse(support):
         return 0
-    there = {row.tobytes() for row in support.astype(np.float64) + 0.0}  # -0 is 0
-    return sum(row.tobytes() in there for row in X + 0.0)
+    return int(np.isin(row_hashes(X.astype(support.dtype)), hashes).sum())
 
 
 def _plain(widths: Any) -> float | list[float]:

@@ -101,7 +101,7 @@ def check_goes_on(classifier: Classifier, name: str) -> None:
     if isinstance(classifier, RejectingClassifier):
         raise UsageError(
             f"{name} decides by a threshold or costs that suit its training rows, and need not "
-            f"suit more of them. Train anew with all rows, or train without --coverage and "
+            f"suit more of them. Train again with all rows, or train without --coverage and "
             f"--max-risk, limits or costs to continue."
         )
     if getattr(classifier, "stream_", None) is not None and hasattr(classifier, "partial_fit"):
@@ -110,7 +110,7 @@ def check_goes_on(classifier: Classifier, name: str) -> None:
     if method == "ep":
         raise UsageError(
             f"{name} does not hold what it takes to go on, as it was written by an older version, "
-            f"or in Python with another decision than by votes: train it anew."
+            f"or in Python with another decision than by votes: train it again."
         )
     title = METHODS[method].title if method in METHODS else method
     raise UsageError(
@@ -123,7 +123,7 @@ def _tables(
     model: Model, file: str, target: str, file_format: FileFormat, chunk_rows: int | None
 ) -> Tables:
     """Rows of the file: all at once, or in chunks."""
-    text = [target, *text_columns(model)]
+    text = [target, *text_columns(model, file_format)]
     if chunk_rows is None:
         table = load_table(file, file_format, text=text)
         return lambda: [table]

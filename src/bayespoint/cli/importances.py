@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from bayespoint.cli.fitted import Classifier, base_of
+import numpy as np
+import scipy.sparse as sp
+
+from bayespoint.cli.fitted import Base, Classifier, base_of
 from bayespoint.cli.output import Output
 from bayespoint.estimators.importances import Importances, Ranked, ranked, work_of
 from bayespoint.io.encoder import TableEncoder
@@ -65,11 +68,33 @@ def columns_by_importance(classifier: Classifier, encoder: TableEncoder | None) 
     found: Importances | None = base.trained_.importances
     if found is None:
         return []
-    names: Sequence[str] = numbered_names(len(found.mean))
-    names = getattr(base, "feature_names_in_", names)
+    return ranked(found, _names(base, encoder), base.feature_groups)
+
+
+def columns_by_width(classifier: Classifier, encoder: TableEncoder | None) -> list[Ranked]:
+    """Columns by their share of the distance between two rows; none without widths of their own.
+
+    The kernel sees rows by this distance alone, so that a column with a small share hardly counts.
+    """
+    base = base_of(classifier)
+    width, points = base.gamma_, base.support_vectors_
+    if np.ndim(width) == 0 or base.kernel_ not in ("rbf", "laplacian") or sp.issparse(points):
+        return []
+    apart = points - points.mean(axis=0)
+    distance = apart**2 if base.kernel_ == "rbf" else abs(apart)
+    part = width * distance.mean(axis=0)
+    share = part / max(part.sum(), np.finfo(float).tiny)
+    groups = range(len(share)) if base.feature_groups is None else base.feature_groups
+    _, group = np.unique([str(label) for label in groups], return_inverse=True)
+    together = np.bincount(group, weights=share)[group]
+    found = Importances(together, np.zeros(len(share)))
+    return ranked(found, _names(base, encoder), base.feature_groups)
+
+
+def _names(base: Base, encoder: TableEncoder | None) -> Sequence[str]:
     if encoder is not None:
-        names = encoder.feature_names_
-    return ranked(found, names, base.feature_groups)
+        return encoder.feature_names_
+    return getattr(base, "feature_names_in_", numbered_names(base.n_features_in_))
 
 
 def say_importances(output: Output, columns: Sequence[Ranked], left_out: str = "") -> None:

@@ -62,21 +62,34 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     if "sets" in facts:
         yield "Sets: " + _pairs(facts["sets"])
     for name, value in list(facts["about"].items())[:SHOWN_ITEMS]:
-        yield f"{_shown(name)}: {_shown(value)}"
+        yield f"{_shown(name)}: {_listed(value)}"
 
 
 def _shown(value: object) -> str:
+    """Text of a single value; "none" of no value, and lists in brackets."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return printable(value if isinstance(value, str) else repr(value), SHOWN_TEXT)
+    if isinstance(value, list | dict):
+        return f"({_listed(value)})"
+    return printable(str(value), SHOWN_TEXT)
 
 
 def _listed(values: object) -> str:
-    if not isinstance(values, list):
+    """Text of a list, or of names with values, without those that have none."""
+    if isinstance(values, dict):
+        there = [f"{_shown(name)} {_shown(v)}" for name, v in values.items() if v is not None]
+    elif isinstance(values, list):
+        there = [_shown(value) for value in values]
+    else:
         return _shown(values)
-    more = f" and {len(values) - SHOWN_ITEMS} more" if len(values) > SHOWN_ITEMS else ""
-    return ", ".join(map(_shown, values[:SHOWN_ITEMS])) + more
+    more = f" and {len(there) - SHOWN_ITEMS} more" if len(there) > SHOWN_ITEMS else ""
+    return ", ".join(there[:SHOWN_ITEMS]) + more or "none"
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_shown(name)}={_shown(value)}" for name, value in values.items())
+    shown = (f"{_shown(name)}={_shown(v)}" for name, v in values.items() if v is not None)
+    return ", ".join(shown)

@@ -13,7 +13,8 @@ from bayespoint import PredictionSetClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import base_of
 from bayespoint.cli.options import Columns, FileFormat
-from bayespoint.cli.output import UsageError, shown_name, shown_path
+from bayespoint.cli.output import UsageError, again, shown_name, shown_path
+from bayespoint.io.encoder import Number, TableEncoder, UnusableColumnsError
 from bayespoint.io.model_file import Model, ModelFileError, load
 from bayespoint.io.tables import (
     PathName,
@@ -63,7 +64,8 @@ def load_table(
     with reading(path):
         table = read_table(
             path, format=file_format.format, text=text, header=not file_format.no_header,
-            max_bytes=file_format.max_bytes,
+            decimal=file_format.decimal or ".", max_bytes=file_format.max_bytes,
+            trusted=file_format.trusted,
         )  # fmt: skip
     return without(table, drop)
 
@@ -124,7 +126,7 @@ def read_examples(
     features : Table
     labels : ndarray of str
     """
-    text, drop = [target, *(columns.categorical or [])], columns.drop or []
+    text, drop = [target, *columns.text], columns.drop or []
     return examples_of(load_table(file, file_format, text=text, drop=drop), target, columns)
 
 
@@ -132,9 +134,35 @@ def examples_of(table: Table, target: str, columns: Columns) -> tuple[Table, Arr
     """Features and labels of a table, without the columns that were dropped."""
     if target in (columns.drop or []):
         raise UsageError(f"--drop names the target '{printable(target)}'.")
-    for name in columns.categorical or []:
-        check_column(table, name, "--categorical")
+    for option, names in (("--categorical", columns.categorical), ("--dates", columns.orders)):
+        for name in names or ():
+            check_column(table, name, option)
+            if name == target:
+                raise UsageError(f"{option} names the target '{printable(target)}'.")
     return split_target(table, target)
+
+
+def fitted_encoder(features: Table, columns: Columns, file_format: FileFormat) -> TableEncoder:
+    """Encoder of a table; a TableError with a command to paste for columns that are of no use.
+
+    Parameters
+    ----------
+    features : Table
+    columns : Columns
+    file_format : FileFormat
+
+    Returns
+    -------
+    TableEncoder
+    """
+    try:
+        return TableEncoder(columns.max_categories).fit(
+            features, categorical=columns.categorical or (), dates=columns.orders,
+            decimal=file_format.decimal,
+        )  # fmt: skip
+    except UnusableColumnsError as error:
+        without = " ".join(f"--drop {shlex.quote(printable(name))}" for name in error.reasons)
+        raise TableError(f"{error.listed}\nThis leaves them out:\n  {again()} {without}") from None
 
 
 def notes_on_examples(features: Table, counts: Mapping[str, int]) -> list[str]:
@@ -221,7 +249,7 @@ def check_counts(found: Mapping[str, int], target: str) -> dict[str, int]:
     name = f"target '{printable(target)}'"
     if len(counts) < 2:
         raise TableError(
-            f"{name} has but one value ({listed(counts)}): a classifier needs two or more."
+            f"{name} has only one value ({listed(counts)}): a classifier needs two or more."
         )
     numbers = all(parse_number(label) is not None for label in counts)
     if numbers and len(counts) > max(MANY_NUMBERS, MANY_SHARE * n_rows):
@@ -278,11 +306,17 @@ def target_of(target: str | None, model: Model) -> str:
     return target
 
 
-def text_columns(model: Model) -> list[str]:
-    """Columns that must be read as text for this model: its target and its categories."""
-    target = model.about.get("target")
-    categories = [] if model.encoder is None else model.encoder.text_columns
-    return [target, *categories] if isinstance(target, str) else categories
+def text_columns(model: Model, file_format: FileFormat) -> list[str]:
+    """Columns that must be read as text for this model: its target, categories, dates.
+
+    Numbers with decimal commas, too, unless the decimal mark of the file is told.
+    """
+    target, text = model.about.get("target"), []
+    if model.encoder is not None:
+        told = file_format.decimal is not None
+        numbers = {c.name for c in model.encoder.columns_ if isinstance(c, Number)} if told else ()
+        text = [name for name in model.encoder.text_columns if name not in numbers]
+    return [target, *text] if isinstance(target, str) else text
 
 
 def features_of(model: Model, table: Table) -> tuple[Array, list[str]]:
@@ -300,8 +334,9 @@ def features_of(model: Model, table: Table) -> tuple[Array, list[str]]:
     notes : list of str
     """
     if model.encoder is not None:
-        return model.encoder.encode(table)
-    return np.stack(plain_table(model, table).columns, axis=1), []
+        X, notes = model.encoder.encode(table)
+        return X, [*table.notes, *notes]
+    return np.stack(plain_table(model, table).columns, axis=1), [*table.notes]
 
 
 def plain_table(model: Model, table: Table) -> Table:

@@ -55,7 +55,9 @@ def chunks_of(
             file,
             format=file_format.format,
             header=not file_format.no_header,
+            decimal=file_format.decimal or ".",
             max_bytes=file_format.max_bytes,
+            trusted=file_format.trusted,
         ) as chunks,
     ):
         table = chunks.read(n_rows, text)

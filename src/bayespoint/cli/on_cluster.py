@@ -1,6 +1,7 @@
 """``train --dask``: files that the workers of a Dask cluster read, each of them a partition."""
 
 import glob
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint import BayesPointClassifier
+from bayespoint._support.budget import Budget
 from bayespoint._support.types import Array
 from bayespoint.cli.inputs import check_counts, load_table, split_target
 from bayespoint.cli.options import FileFormat, Settings
-from bayespoint.cli.output import Output, UsageError, in_options
+from bayespoint.cli.output import Output, UsageError, in_options, shown_name
 from bayespoint.distributed import DaskBayesPointClassifier
+from bayespoint.distributed.session import Session
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.encoder.remarks import Remarks
 from bayespoint.io.tables import TableError
@@ -41,19 +44,19 @@ class Partition(NamedTuple):
 
 
 def files_of(pattern: str) -> list[str]:
-    """Return the files that a pattern names, in order."""
-    found = sorted(glob.glob(pattern))
+    """Return the files that a pattern names, in order; workers may run in other folders."""
+    found = sorted(os.path.abspath(path) for path in glob.glob(pattern))
     if not found:
-        raise UsageError(f"--dask: no file is called {pattern}.")
+        raise UsageError(f"--dask: there is no file {pattern}.")
     return found
 
 
 def check_on_cluster(settings: Settings, chunk_rows: int | None) -> None:
-    """Raise a UsageError for options that do not go with --dask."""
+    """Raise a UsageError for options that do not work with --dask."""
     if settings.rejects:
         raise UsageError(
-            "--dask does not go with --coverage and --max-risk: use RejectingClassifier in Python, "
-            "around the model that is written."
+            "--dask does not work with --coverage and --max-risk: use RejectingClassifier in "
+            "Python, around the model that is written."
         )
     if chunk_rows is not None:
         raise UsageError("--dask reads whole files; --chunk-rows is for one machine.")
@@ -93,19 +96,16 @@ def train_on_cluster(
     output: Output, classifier: BayesPointClassifier, files: list[str], told: Reading, address: str
 ) -> Trained:
     """Let workers read files and train on them; the model comes back."""
-    with cluster_at(address) as client:
-        parts = client.map(read_part, range(len(files)), files, told=told, pure=False)
+    with cluster_at(address) as client, Session(client, Budget()) as session, failing():
+        parts = session.map("read-file", read_part, files, told=told)
         with output.progress("reading"):
-            seen = client.gather(client.map(seen_in, parts, pure=False))
+            seen = session.results(session.map("look-at-file", seen_in, parts))
         counts = check_counts(sum((one[0] for one in seen), Counter()), told.target)
         many = DaskBayesPointClassifier(classifier, client)
         start = time.perf_counter()
-        try:
-            with output.noting_warnings(), output.progress("training"):
-                many.fit(*_collections(parts, [one[2] for one in seen], told))
-                model = many.to_local()
-        except ValueError as error:
-            raise TableError(f"training failed: {in_options(error)}") from None
+        with output.noting_warnings(), output.progress("training"):
+            many.fit(*_collections(parts, [one[2] for one in seen], told))
+            model = many.to_local()
         remarks = seen[0][1]
         for _, more, _ in seen[1:]:
             remarks += more
@@ -113,7 +113,20 @@ def train_on_cluster(
     return Trained(model, counts, len(files), remarks, seconds)
 
 
-def read_part(number: int, file: str, told: Reading) -> Partition:  # noqa: ARG001
+@contextmanager
+def failing() -> Iterator[None]:
+    """Turn what goes wrong on a cluster into a TableError, whose message is safe to print."""
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except TableError:
+        raise
+    except (ValueError, RuntimeError, KilledWorker) as error:
+        raise TableError(f"training failed: {in_options(error)}") from None
+
+
+def read_part(file: str, told: Reading) -> Partition:
     """Read and encode a file, on a worker."""
     text = [told.target, *told.encoder.text_columns]
     table = load_table(file, told.file_format, text=text, drop=told.drop)
@@ -121,7 +134,7 @@ def read_part(number: int, file: str, told: Reading) -> Partition:  # noqa: ARG0
     try:
         remarks, X = told.encoder.remarks_on(features), told.encoder.encode(features)[0]
     except TableError as error:
-        raise TableError(f"{file}: {error}") from None
+        raise TableError(f"{shown_name(file)}: {error}") from None
     return Partition(X, labels, remarks)
 
 

@@ -12,7 +12,9 @@ import typer
 
 from bayespoint.inference.methods import METHODS
 from bayespoint.io.encoder import MAX_CATEGORIES, MOST_CATEGORIES
+from bayespoint.io.encoder.dates import ORDERS
 from bayespoint.io.tables import FORMATS
+from bayespoint.io.tables.notation import DECIMALS
 
 # Probability that --max-risk may fail with, and memory in MB, unless given.
 DELTA, CACHE_SIZE = 0.05, 2000
@@ -50,7 +52,7 @@ NewModel = Annotated[
 Continue = Annotated[
     Path | None,
     typer.Option(
-        "--continue", metavar="MODEL", help="Go on with the model of this file.",
+        "--continue", metavar="MODEL", help="Continue with the model in this file.",
         show_default=False,
     ),
 ]  # fmt: skip
@@ -58,7 +60,7 @@ ChunkRows = Annotated[
     int | None,
     typer.Option(
         "--chunk-rows", min=10,
-        help="Read CSV by so many rows at a time, for files larger than memory.",
+        help="Read CSV this many rows at a time, for files larger than memory.",
         show_default=False,
     ),
 ]  # fmt: skip
@@ -71,7 +73,7 @@ Dask = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-_JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one a core.")
+_JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one per core.")
 Jobs = Annotated[int, _JOBS]
 StoredJobs = Annotated[int | None, _JOBS]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")]
@@ -105,25 +107,47 @@ class Settings:
     ] = None
     min_precision: Annotated[
         list[str] | None,
-        typer.Option(help="CLASS=SHARE of those labelled so that is to be so; repeatable."),
+        typer.Option(
+            help="CLASS=SHARE: of rows labelled CLASS at least this share must be it; repeatable."
+        ),
     ] = None
     min_recall: Annotated[
         list[str] | None,
-        typer.Option(help="CLASS=SHARE of the class that no other label is to get; repeatable."),
+        typer.Option(
+            help="CLASS=SHARE: of rows of CLASS at least this share must not get another label; "
+            "repeatable."
+        ),
     ] = None
     delta: Annotated[
         float | None,
         typer.Option(
             min=1e-9, max=0.99,
-            help=f"Probability of failing that --max-risk and limits aim at; {DELTA} unless given.",
+            help=f"Probability that --max-risk or a limit may fail; {DELTA} unless given.",
         ),
     ] = None  # fmt: skip
     max_time: Annotated[
         float | None,
-        typer.Option(min=0.01, help="Seconds for training; the best until then counts."),
+        typer.Option(min=0.01, help="Seconds for training; then the best model so far is kept."),
     ] = None
     inference: Annotated[Inference, typer.Option(help="How classifiers are averaged.")] = AUTO
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or auto.")] = "cpu"
+    kernel: Annotated[
+        str, typer.Option(help="Kind of kernel: auto, rbf, laplacian, linear or poly.")
+    ] = "auto"
+    gamma: Annotated[
+        str,
+        typer.Option(
+            help="Width of the kernel: a number, held-out or evidence to choose it, ard for one "
+            "of each column."
+        ),
+    ] = "held-out"
+    softness: Annotated[
+        str, typer.Option(help="Doubt about each row: a number, or held-out or evidence.")
+    ] = "held-out"
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=WEIGHT of its errors, or balanced; repeatable."),
+    ] = None
     label_noise: Annotated[
         str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")
     ] = "0"
@@ -140,7 +164,7 @@ class Settings:
             min=1, help="Rows after which a row counts half, with --chunk-rows or --continue."
         ),
     ] = None
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all that is random.")] = 0
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0
     n_jobs: Jobs = -1
 
     def __post_init__(self) -> None:
@@ -187,12 +211,35 @@ class Columns:
     ] = None
     categorical: Annotated[
         list[str] | None,
-        typer.Option(help="Numbers of this column name categories; repeatable."),
+        typer.Option(help="Treat numbers in this column as categories; repeatable."),
+    ] = None
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[=ORDER]",
+            help="This column holds dates or times, if that is not detected; ymd, dmy or mdy "
+            "tells their order; repeatable.",
+        ),
     ] = None
     max_categories: Annotated[
         int,
         typer.Option(min=2, max=MOST_CATEGORIES, help="Most values that a text column may have."),
     ] = MAX_CATEGORIES
+
+    @property
+    def orders(self) -> dict[str, str | None]:
+        """Columns of dates, with the order of each where it is told."""
+        found: dict[str, str | None] = {}
+        for text in self.dates or []:
+            name, equals, order = text.rpartition("=")
+            told = bool(equals) and order in ORDERS
+            found[name if told else text] = order if told else None
+        return found
+
+    @property
+    def text(self) -> list[str]:
+        """Columns that are read as text."""
+        return [*(self.categorical or []), *self.orders]
 
 
 @dataclass(frozen=True)
@@ -203,13 +250,24 @@ class FileFormat:
     no_header: Annotated[
         bool, typer.Option("--no-header", help="CSV without names: columns are x0, x1, ….")
     ] = False
+    decimal: Annotated[
+        str | None,
+        typer.Option(
+            help="Decimal mark of numbers in text, . or ,; by default that of all in a column."
+        ),
+    ] = None
     max_bytes: Annotated[
         int | None,
         typer.Option(min=1, help="Most bytes of the file, unpacked.", show_default="2 GiB"),
     ] = None
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="No limits on cells, columns, lines and texts.")
+    ] = False
 
     def __post_init__(self) -> None:
-        """Refuse kinds that are not known."""
+        """Refuse kinds of files and decimal marks that are not known."""
+        if self.decimal is not None and self.decimal not in DECIMALS:
+            raise typer.BadParameter("use . or ,", param_hint="--decimal")
         if self.format is not None and self.format not in FORMATS:
             raise typer.BadParameter(f"use one of {', '.join(FORMATS)}", param_hint="--format")
 

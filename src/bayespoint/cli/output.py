@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,12 +20,14 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    Task,
     TextColumn,
     TimeElapsedColumn,
 )
+from typer.core import TyperGroup
 
 from bayespoint._support.devices import DeviceError
+from bayespoint._support.watching import watched_by
+from bayespoint.cli.progress import Lines, Moving, Pace, Relay, Silence, in_minutes
 from bayespoint.io.model_file import ModelFileError
 from bayespoint.io.tables import PathName, TableError, printable
 
@@ -59,15 +62,20 @@ def exit_codes(stopped: str = "stopped") -> Iterator[None]:
     except (TableError, ModelFileError) as error:
         _fail(str(error), BAD_DATA)
     except BrokenPipeError:  # who read our output has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        _drop_stdout()
         raise typer.Exit(BAD_DATA) from None
     except OSError as error:
         where = "" if error.filename is None else f"{shown_path(error.filename)}: "
-        if where == "standard output: ":  # what is left in it would fail once more at the end
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        if where == "standard output: ":
+            _drop_stdout()
         _fail(f"{where}{error.strerror or printable(str(error))}", BAD_USAGE)
     except MemoryError:
         _fail("the data do not fit into memory: use fewer rows or columns.", BAD_DATA)
+
+
+def _drop_stdout() -> None:
+    """Write no more to standard output: what is left in it would fail once more at the end."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -94,9 +102,11 @@ def shown_name(path: PathName) -> str:
 # Parameters in messages of the library, and the options that set them.
 _OPTIONS = {"random_state": "--seed"}
 _PARAMETER = re.compile(
-    r"\b(?:(max_risk|min_precision|min_recall|label_noise|max_time|cache_size|half_life|n_draws|n_jobs|random_state|delta)"
+    r"\b(?:(max_risk|min_precision|min_recall|label_noise|class_weight|max_time|cache_size|half_life|n_draws|n_jobs"
+    r"|random_state|delta|softness)"
     r"\b=?"
-    r"|(coverage|device|inference)(?:=|(?= must be ))|(costs)(?= (?:has|names|says|is|are)\b))"
+    r"|(coverage|device|inference|kernel|gamma)(?:=|(?= must be ))"
+    r"|(costs)(?= (?:has|names|says|is|are)\b))"
 )
 
 
@@ -115,7 +125,25 @@ def in_options(message: object) -> str:
         shown = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
         return f"{shown} " if found[0].endswith("=") else shown
 
-    return _PARAMETER.sub(option, printable(message, SHOWN_MESSAGE))
+    shown = _PARAMETER.sub(option, printable(message, SHOWN_MESSAGE))
+    return shown.replace("use the billiard", "use --inference billiard")
+
+
+class Commands(TyperGroup):
+    """Commands that remember how they were called."""
+
+    words: ClassVar[list[str]] = []
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command, and keep them for `again`."""
+        Commands.words = list(args)
+        return super().parse_args(ctx, args)
+
+
+def again() -> str:
+    """Return the command as it was called, to be pasted with more options."""
+    words = (shlex.quote(printable(word, SHOWN_PATH)) for word in Commands.words)
+    return " ".join(["bayespoint", *words])
 
 
 @contextmanager
@@ -129,6 +157,13 @@ def naming_output() -> Iterator[None]:
         if error.filename is None:
             error.filename = "standard output"
         raise
+
+
+class _Console(Console):
+    """A console that leaves it to who prints what happens when nobody reads; Rich's ends all."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class Output:
@@ -146,14 +181,24 @@ class Output:
 
     def __init__(self, *, quiet: bool = False, json: bool = False, to_stderr: bool = False) -> None:
         self.quiet, self.json = quiet, json
-        self.console = Console(stderr=to_stderr, emoji=False)
+        self.console = _Console(stderr=to_stderr, emoji=False)
         self.notes: list[str] = []
+        self._is_heard = True
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print text for people; text from data in it must have gone through `printable`."""
-        if not (self.quiet or self.json):
+        """Print text for people; text from data in it must have gone through `printable`.
+
+        Once nobody reads it any more, as behind ``| head``, nothing is said, and the work goes on:
+        files are still to be written.
+        """
+        if self.quiet or self.json or not self._is_heard:
+            return
+        try:
             with naming_output():
                 self.console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        except BrokenPipeError:
+            self._is_heard = False
+            _drop_stdout()
 
     def note(self, *texts: str) -> None:
         """Print notes, and keep them for the model file or the JSON document."""
@@ -183,15 +228,35 @@ class Output:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[None]:
-        """Show a bar, the phase and the time while a classifier with ``verbose=1`` is fitted."""
-        if not self._is_watched:
-            with redirect_stderr(_Silence()):
+        """Show a bar, the phase and the time while a classifier with ``verbose=1`` is fitted.
+
+        Where standard error is no terminal, a line now and then.
+        """
+        if self.quiet:
+            with redirect_stderr(Silence()):
                 yield
             return
-        bar = _bar(SpinnerColumn(), DESCRIPTION, BarColumn(), TimeElapsedColumn())
+        pace = Pace(what)
+        if not sys.stderr.isatty():
+            with watched_by(partial(self._announce, pace)), redirect_stderr(Lines(pace)):
+                yield
+            return
+        bar = _bar(SpinnerColumn(), Moving(pace), BarColumn(), TimeElapsedColumn())
         bar.add_task(what, total=None)
-        with bar, redirect_stderr(_Relay(bar.tasks[0], what)):
+        with bar, watched_by(partial(self._announce, pace, bar=bar)), redirect_stderr(Relay(pace)):
             yield
+
+    def _announce(self, pace: Pace, work: str, seconds: float, bar: Progress | None = None) -> None:
+        """Say what will be done, and let the bar know how long it may take."""
+        pace.expected = pace.elapsed() + seconds
+        if bar is not None:
+            bar.stop()  # which would be drawn into the text
+        self.say(
+            f"This may take {in_minutes(seconds)}: {work}. Ctrl-C ends it and keeps the best so "
+            f"far; --max-time sets a limit, in seconds."
+        )
+        if bar is not None:
+            bar.start()
 
     def tracked(self, steps: Sequence[Step], what: str) -> Iterator[Step]:
         """Yield steps of equal size, such as folds, with a bar where somebody watches."""
@@ -214,36 +279,6 @@ def _bar(*columns: ProgressColumn) -> Progress:
         *columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False,
         redirect_stderr=False,
     )  # fmt: skip
-
-
-class _Silence(StringIO):
-    """A stream for progress that nobody watches."""
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-
-class _Relay(_Silence):
-    """A stream that takes the progress lines of `Budget` and draws them as one bar."""
-
-    LINE = re.compile(r"\] (\d+)/(\d+) (.*?),? +[\d.]+ s")
-
-    def __init__(self, task: Task, what: str) -> None:
-        super().__init__()
-        self.task, self.what = task, what
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        found = self.LINE.search(text)
-        if found:
-            done, total, phase = int(found[1]), int(found[2]), found[3].strip()
-            # Not by update(): it ends the task, and its clock, with the first phase that is done.
-            self.task.description = f"{self.what}: {phase}" if phase else self.what
-            self.task.completed = done
-            self.task.total = total if done < total > 1 else None
-        return len(text)
 
 
 def check_writable(path: PathName, option: str, **inputs: PathName) -> None:

@@ -34,12 +34,12 @@ def run_predict(
         if not to_stdout:
             check_writable(output_path, "--output", data=file, model=model_path)
         model = load_model(model_path, n_jobs)
-        table = load_table(file, file_format, text=[*text_columns(model), *keep])
+        table = load_table(file, file_format, text=[*text_columns(model, file_format), *keep])
         for name in keep:
             check_column(table, name, "--keep")
         kept = {name: table.column(name) for name in keep}
         features = _features(model, table, keep, output)
-        with _opened(output_path) as stream:
+        with opened(output_path) as stream:
             if as_json:
                 n_rejected = _json_lines(stream, model, features, kept)
             else:
@@ -61,12 +61,12 @@ def _features(model: Model, table: Table, keep: Sequence[str], output: Output) -
         return plain_table(model, table)
     used = {column.name for column in model.encoder.columns_}
     table = table.without([name for name in keep if name not in used])
-    output.note(*model.encoder.notes_on(table))
+    output.note(*table.notes, *model.encoder.notes_on(table))
     return table
 
 
 @contextmanager
-def _opened(output_path: str) -> Iterator[TextStream]:
+def opened(output_path: str) -> Iterator[TextStream]:
     """Stream to write to: a file that appears once it is whole, or standard output."""
     if output_path != "-":
         with replacing(Path(output_path).resolve()) as raw, _as_text(raw) as stream:
@@ -123,7 +123,7 @@ def _csv(
     ours = ["label", "rejected", *(f"probability_{c}" for c in class_names(model.classifier))]
     costs = has_costs(model.classifier)
     ours += ["expected_cost"] if costs else []
-    names = [*_kept_names(kept, ours), *ours]
+    names = [*kept_names(kept, ours), *ours]
     n_rejected = 0
     for rows, decided in _decided_blocks(model, table):
         labels = decided.labels.astype(object)
@@ -136,7 +136,7 @@ def _csv(
     return n_rejected
 
 
-def _kept_names(kept: Mapping[str, Array], ours: Sequence[str]) -> list[str]:
+def kept_names(kept: Mapping[str, Array], ours: Sequence[str]) -> list[str]:
     """Names of copied columns; given_ before those that are names of ours."""
     names: list[str] = []
     for name in kept:
@@ -147,7 +147,7 @@ def _kept_names(kept: Mapping[str, Array], ours: Sequence[str]) -> list[str]:
 
 
 def _json_lines(stream: TextStream, model: Model, table: Table, kept: Mapping[str, Array]) -> int:
-    """Write one JSON object a row; return how many rows were rejected."""
+    """Write one JSON object per row; return how many rows were rejected."""
     classes = class_names(model.classifier)
     n_rejected = 0
     for rows, decided in _decided_blocks(model, table):

@@ -14,19 +14,41 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bayespoint.cli.output import BAD_DATA, INTERRUPTED
-from bayespoint.papers import reproduction
+from bayespoint.cli.output import BAD_DATA, INTERRUPTED, exit_codes
+from bayespoint.papers import reproduction, sources
+from bayespoint.papers.datasets import DataNotFoundError
 from bayespoint.papers.reproduction import folder as folders
-from bayespoint.papers.reproduction.item import BETTER, BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED
+from bayespoint.papers.reproduction import pages
+from bayespoint.papers.reproduction.item import BETTER, BY_CONSTRUCTION, OPEN, REFUTED, REPRODUCED
 
-STYLES = {REPRODUCED: "green", BETTER: "cyan", NOT_REPRODUCED: "red", BY_CONSTRUCTION: "dim"}
+STYLES = {
+    REPRODUCED: "green", BETTER: "cyan", REFUTED: "red", OPEN: "yellow", BY_CONSTRUCTION: "dim",
+}  # fmt: skip
 
 
 def print_list() -> None:
-    """Print one line an item."""
+    """Print one line per item."""
     width = max(map(len, reproduction.NAMES))
     for name in reproduction.NAMES:
         typer.echo(f"{name:{width}}  {reproduction.load(name).title}")
+
+
+def fetch_data() -> int:
+    """Fetch all data sets of the papers into their folder, file by file; return the exit status."""
+    folder = sources.data_folder()
+    typer.echo(f"Data sets of the papers, into {folder}:")
+    with exit_codes():
+        outcomes = sources.fetch(folder=folder, tell=_tell)
+    missing = [o for o in outcomes if o.status in (sources.SKIPPED, sources.DIFFERS)]
+    typer.echo(f"{len(outcomes) - len(missing)} of {len(outcomes)} files are there.")
+    if missing:
+        typer.echo("Items that need the others are skipped, or take the sets from OpenML.")
+    return BAD_DATA if missing else 0
+
+
+def _tell(outcome: sources.Outcome) -> None:
+    why = f": {outcome.why}" if outcome.why else ""
+    typer.echo(f"  {outcome.status:<8} {outcome.source.path}{why}")
 
 
 def run_reproduce(
@@ -73,6 +95,9 @@ def _ran(
             return _redraw(name, folder)
         with _progress(console, name) as on_progress:
             return folders.run_item(name, folder, on_progress=on_progress, **settings)
+    except DataNotFoundError as error:
+        console.print(f"{name}: [yellow]skipped[/yellow]: {escape(str(error))}", soft_wrap=True)
+        return None
     except Exception as error:
         console.print(f"{name}: [red]did not run[/red]: {escape(str(error))}", soft_wrap=True)
         return None
@@ -142,12 +167,12 @@ def _show(console: Console, record: Mapping[str, Any]) -> None:
 
 
 def _finish(console: Console, records: list[dict[str, Any]], folder: Path, seconds: float) -> None:
-    path = folders.write_page(folder)
-    console.print(f"{folders.share(records)} {seconds:.0f} s.", soft_wrap=True)
+    path = pages.write_pages(folder)
+    console.print(f"{pages.share(records)} {seconds:.0f} s.", soft_wrap=True)
     if any(record["quick"] for record in records):
         console.print(
             "These are small runs, whose numbers are not those of the published sizes: what fails "
             "here may hold in full (leave out --quick).",
             soft_wrap=True,
         )
-    console.print(f"Numbers, pictures and page: {escape(str(Path(path)))}", soft_wrap=True)
+    console.print(f"Numbers, pictures and pages: {escape(str(Path(path)))}", soft_wrap=True)

@@ -1,17 +1,21 @@
 """From the options of training to a classifier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.options import CACHE_SIZE, Settings
 from bayespoint.cli.output import UsageError, in_options
-from bayespoint.cli.wanted import limits_of, read_costs
+from bayespoint.cli.wanted import limits_of, numbers_by_class, read_costs
 from bayespoint.estimators.calibration import FOLDS as LEAST_DRAWS
 from bayespoint.estimators.held_out import AUTO_FOLDS
 from bayespoint.estimators.parameters import check_parameters
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.tables import TableError, counted, printable
+
+# Kernels of data in columns.
+KERNELS = ("auto", "rbf", "laplacian", "linear", "poly")
+BALANCED = "balanced"
 
 
 def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
@@ -33,7 +37,11 @@ def make_classifier(settings: Settings, *, verbose: int = 0) -> Classifier:
     _check_one_way(settings)
     classifier = BayesPointClassifier(
         inference=str(settings.inference), n_draws=settings.n_draws, max_time=settings.max_time,
-        label_noise=_label_noise(settings.label_noise), device=settings.device,
+        label_noise=_number_or("--label-noise", settings.label_noise, "evidence"),
+        kernel=_choice("--kernel", settings.kernel, KERNELS), device=settings.device,
+        gamma=_number_or("--gamma", settings.gamma, "held-out", "evidence", "scale", "ard"),
+        softness=_number_or("--softness", settings.softness, "held-out", "evidence"),
+        class_weight=_class_weight(settings.class_weight),
         cache_size=settings.cache_size or CACHE_SIZE, half_life=settings.half_life,
         n_jobs=settings.n_jobs, random_state=settings.seed, verbose=verbose,
     )  # fmt: skip
@@ -127,8 +135,8 @@ def check_chunked(settings: Settings) -> None:
     """Raise a UsageError for settings with which no classifier goes on from chunk to chunk."""
     if settings.rejects:
         raise UsageError(
-            "--chunk-rows does not go with --coverage and --max-risk, limits or --costs: what they "
-            "need is found with all rows at once."
+            "--chunk-rows does not work with --coverage and --max-risk, limits or --costs: what "
+            "they need is found with all rows at once."
         )
     if settings.inference not in ("auto", "ep"):
         raise UsageError(
@@ -137,12 +145,28 @@ def check_chunked(settings: Settings) -> None:
         )
 
 
-def _label_noise(text: str) -> float | str:
-    if text == "evidence":
+def _number_or(option: str, text: str, *words: str) -> float | str:
+    """Value of an option that takes a number, or one of some words."""
+    if text in words:
         return text
     try:
         return float(text)
     except ValueError:
         raise UsageError(
-            f"--label-noise must be a rate from 0 to 0.5, or evidence; got '{printable(text)}'."
+            f"{option} must be a number, or {' or '.join(words)}; got '{printable(text)}'."
         ) from None
+
+
+def _choice(option: str, text: str, choices: Sequence[str]) -> str:
+    if text not in choices:
+        raise UsageError(f"{option} must be {', '.join(choices)}; got '{printable(text)}'.")
+    return text
+
+
+def _class_weight(texts: Sequence[str] | None) -> dict[str, float] | str | None:
+    """Weights of classes, by name or balanced."""
+    if not texts:
+        return None
+    if list(texts) == [BALANCED]:
+        return BALANCED
+    return numbers_by_class("--class-weight", texts, f"a weight, as yes=2, or it is {BALANCED}")

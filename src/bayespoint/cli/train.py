@@ -22,10 +22,12 @@ from bayespoint.cli.inputs import (
     check_classes,
     check_counts,
     examples_of,
+    fitted_encoder,
     notes_on_examples,
     read_examples,
     without,
 )
+from bayespoint.cli.leaks import notes_on_leaks
 from bayespoint.cli.learning import check_file, chunks_of, learn, survey
 from bayespoint.cli.on_cluster import (
     Reading,
@@ -50,15 +52,19 @@ from bayespoint.cli.settings import (
     most_fits,
     set_groups,
 )
+from bayespoint.estimators.first_fit import KEPT
 from bayespoint.estimators.importances import Ranked
 from bayespoint.inference.methods import METHODS
-from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.encoder import Date, Number, TableEncoder
 from bayespoint.io.model_file import Model, save
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import and_more
 
 # Classes listed with their counts.
 SHOWN_CLASSES = 12
+# A model is worse than the shares of the classes where its log-loss is higher by so much, and by so
+# many standard errors: where nothing can be learned, it is as good as they are, up to a little.
+WORSE, CLEARLY = 0.02, 3.0
 # What helps where later rows do not suit what the first ones told.
 REMEDIES = "raise --chunk-rows, or use --categorical or --drop"
 
@@ -66,7 +72,7 @@ REMEDIES = "raise --chunk-rows, or use --categorical or --drop"
 def run_train(
     file: str, target: str, model_path: Path, settings: Settings, columns: Columns,
     file_format: FileFormat, printing: Printing, importances: bool | None = None,
-    chunk_rows: int | None = None, dask: str | None = None,
+    chunk_rows: int | None = None, dask: str | None = None, force: bool = False,
 ) -> None:  # fmt: skip
     """Read, encode, train, save, and say what was done."""
     with exit_codes("stopped; no model was written"):
@@ -79,7 +85,7 @@ def run_train(
                 output, classifier, file, target, columns, file_format, dask
             )
         elif chunk_rows is None:
-            done = _train(output, classifier, file, target, columns, file_format)
+            done = _train(output, classifier, file, target, columns, file_format, force)
         else:
             check_file(file)
             check_chunked(settings)
@@ -117,15 +123,17 @@ class Done(NamedTuple):
 
 def _train(
     output: Output, classifier: Classifier, file: str, target: str, columns: Columns,
-    file_format: FileFormat,
+    file_format: FileFormat, force: bool,
 ) -> Done:  # fmt: skip
     """Train on all rows at once."""
     features, labels = read_examples(file, target, columns, file_format)
-    encoded = encode_examples(classifier, features, labels, target, columns)
+    encoded = encode_examples(classifier, features, labels, target, columns, file_format)
     _say_read(output, file, target, features, encoded.encoder, encoded.counts)
     output.note(*encoded.notes)
     start = time.perf_counter()
     interrupted = fit(classifier, encoded.X, labels, output)
+    if not force:
+        check_worth(classifier, labels)
     return Done(encoded.encoder, encoded.counts, time.perf_counter() - start, interrupted)
 
 
@@ -139,8 +147,9 @@ class Encoded(NamedTuple):
 
 
 def encode_examples(
-    classifier: Classifier, features: Table, labels: Array, target: str, columns: Columns
-) -> Encoded:
+    classifier: Classifier, features: Table, labels: Array, target: str, columns: Columns,
+    file_format: FileFormat,
+) -> Encoded:  # fmt: skip
     """Check the classes of examples, and encode their features for a classifier.
 
     Parameters
@@ -152,6 +161,7 @@ def encode_examples(
     target : str
         Their column.
     columns : Columns
+    file_format : FileFormat
 
     Returns
     -------
@@ -159,10 +169,11 @@ def encode_examples(
     """
     counts = check_classes(labels, target)
     check_folds(counts, classifier)
-    encoder = _fitted_encoder(classifier, features, columns)
+    encoder = _fitted_encoder(classifier, features, columns, file_format)
     X, notes = encoder.encode(features)
     notes = [note for note in notes if not note.startswith("ignored")]
-    notes = [*encoder.notes_, *notes, *notes_on_examples(features, counts)]
+    notes = [*features.notes, *encoder.notes_, *notes, *notes_on_examples(features, counts)]
+    notes += notes_on_leaks(X, labels, encoder)
     return Encoded(X, encoder, counts, notes)
 
 
@@ -171,10 +182,10 @@ def _train_in_chunks(
     file_format: FileFormat, chunk_rows: int,
 ) -> Done:  # fmt: skip
     """Train on the first rows, and go on with others; the first tell what columns hold."""
-    text, drop = [target, *(columns.categorical or [])], columns.drop or []
+    text, drop = [target, *columns.text], columns.drop or []
     first = without(next(chunks_of(file, file_format, chunk_rows, text)), drop)
     features, _ = examples_of(first, target, columns)
-    encoder = _fitted_encoder(classifier, features, columns)
+    encoder = _fitted_encoder(classifier, features, columns, file_format)
     model = Model(classifier, encoder, {})
 
     def tables() -> Iterator[Table]:
@@ -200,7 +211,7 @@ def _train_on_cluster(
     """Train on files that workers of a cluster read; the first tells what columns hold."""
     files = files_of(pattern)
     features, _ = read_examples(files[0], target, columns, file_format)
-    encoder = _fitted_encoder(classifier, features, columns)
+    encoder = _fitted_encoder(classifier, features, columns, file_format)
     told = Reading(target, columns.drop or [], file_format, encoder)
     found = train_on_cluster(output, base_of(classifier), files, told, address)
     _say_read(output, pattern, target, features, encoder, found.counts, found.n_files, "files")
@@ -210,9 +221,10 @@ def _train_on_cluster(
     return found.classifier, Done(encoder, found.counts, found.seconds, False)
 
 
-def _fitted_encoder(classifier: Classifier, features: Table, columns: Columns) -> TableEncoder:
-    encoder = TableEncoder(columns.max_categories)
-    encoder.fit(features, categorical=columns.categorical or ())
+def _fitted_encoder(
+    classifier: Classifier, features: Table, columns: Columns, file_format: FileFormat
+) -> TableEncoder:
+    encoder = fitted_encoder(features, columns, file_format)
     set_groups(classifier, encoder)
     return encoder
 
@@ -280,8 +292,35 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool
     return False
 
 
+def check_worth(classifier: Classifier, labels: Array) -> None:
+    """Raise a TableError where a model is clearly worse than the shares of the classes.
+
+    By the labels of rows that it was not told, where it knows what it says of them.
+    """
+    base = base_of(classifier)
+    proba = base.trained_.held_out if hasattr(base, "trained_") else None
+    if proba is None or base.class_weight is not None:
+        return
+    number = {label: k for k, label in enumerate(base.classes_.tolist())}
+    true = np.array([number[label] for label in labels.tolist()])
+    shares = np.bincount(true) / len(true)
+    right = np.maximum(proba[np.arange(len(true)), true].astype(float), np.finfo(float).tiny)
+    losses = -np.log(right)
+    lost = losses + np.log(shares[true])
+    if lost.mean() > max(WORSE, CLEARLY * lost.std() / np.sqrt(len(lost))):
+        raise TableError(
+            f"the model is worse than one that knows only how frequent each class is: log-loss "
+            f"{losses.mean():.4f} of rows left out, against {-np.log(shares[true]).mean():.4f}. No "
+            f"model was written. Train longer, or look for columns that tell the classes apart; "
+            f"--force writes it all the same."
+        )
+
+
 def _what_is_missing(classifier: BayesPointClassifier) -> str:
     """Words on how far an interrupted fit came, and whether it can be used."""
+    _, first, kept = classifier.inference_reason_.partition(KEPT)
+    if first:
+        return f"{KEPT.strip('; ')} {kept}."
     reached = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
     violated = most_violated(classifier)
     n_violated = 0 if violated is None else int(violated.max())
@@ -299,11 +338,18 @@ def _say_read(
     output: Output, file: str, target: str, features: Table, encoder: TableEncoder,
     counts: Mapping[str, int], n_chunks: int = 1, chunks: str = "chunks",
 ) -> None:  # fmt: skip
-    n_text = sum(column.dtype == object for column in features.columns)
+    kinds = {column.name: column for column in encoder.columns_}
+    dates = [name for name, column in kinds.items() if isinstance(column, Date)]
+    n_text = sum(
+        column.dtype == object and not isinstance(kinds.get(name), Number | Date)
+        for name, column in zip(features.names, features.columns, strict=True)
+    )
+    n_numbers = len(features.names) - n_text - len(dates)
     output.say(
         f"Read {shown_name(file)}: {counted(sum(counts.values()), 'row')}"
         f"{f' in {n_chunks:,} {chunks}' if n_chunks > 1 else ''}; "
-        f"{counted(len(features.names) - n_text, 'column')} of numbers, {n_text:,} of text; "
+        f"{counted(n_numbers, 'column')} of numbers, {n_text:,} of text"
+        f"{f', {len(dates):,} of dates' if dates else ''}; "
         f"{counted(len(encoder.feature_names_), 'feature')}."
     )
     output.say(f"Target '{printable(target)}': {len(counts)} classes, {listed_classes(counts)}.")
@@ -324,7 +370,7 @@ def _say_trained(
     matter: Sequence[Ranked], left_out: str,
 ) -> None:  # fmt: skip
     facts, in_chunks = facts_of(classifier), "chunk_rows" in about
-    reason = "one chunk after the other" if in_chunks else facts["reason"]
+    reason = "one chunk after the other" if in_chunks else in_options(facts["reason"])
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
         f"{METHODS[facts['inference']].title} "

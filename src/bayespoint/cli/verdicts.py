@@ -29,7 +29,7 @@ WORST_DRIFT = 1e-7
 # A ball that rounding leads out of its cell flies again; more than one in a hundred bounces tells
 # of walls that meet at angles too small for float64.
 MANY_RESTARTS = 0.01
-# Mean probability of a label, by which a machine is no better than a coin.
+# Mean probability of a label where the shares of the classes are not known: that of a coin.
 COIN = 0.5
 
 
@@ -70,21 +70,27 @@ def _on_cells(run: Mapping[str, Any], machines: Machines) -> Iterator[Verdict]:
     cells, moving = (int(np.sum(run[name])) for name in ("cells", "moving"))
     of = f"{cells} cells of {counted(len(run['cells']), 'tree')}"
     if moving > MOST_MOVING * cells * len(machines):
-        words = f"{of}: {moving} of all machines had not come to rest, and probabilities may be "
+        words = f"{of}: {moving} of all machines have not converged, and probabilities may be "
         yield BAD, words + "off. Raise --max-time."
     else:
-        yield FINE, f"{of} have come to rest{', but for few' if moving else ''}."
+        yield FINE, f"{of} have converged{', except for a few' if moving else ''}."
     yield _on_evidence(machines)
 
 
 def _on_evidence(machines: Machines) -> Verdict:
-    blind = [m for m in machines if m["mean_probability"] < COIN]
-    least = min(m["mean_probability"] for m in machines)
-    words = f"evidence: labels have a mean probability of {least:.3f} "
+    blind = [m for m in machines if m["mean_probability"] < m.get("base_probability", COIN)]
     if blind:
-        words += f"for {_named(blind)}, no better than a coin. "
-        return BAD, words + "The columns may not tell the classes apart."
-    return FINE, words + "or more (a coin: 0.5)."
+        worst = min(blind, key=lambda machine: machine["mean_probability"])
+        return BAD, (
+            f"evidence: labels have a mean probability of {worst['mean_probability']:.3f} for "
+            f"{_named(blind)}, no better than the shares of the classes. The columns may not tell "
+            f"the classes apart."
+        )
+    least = min(machines, key=lambda machine: machine["mean_probability"])
+    return FINE, (
+        f"evidence: labels have a mean probability of {least['mean_probability']:.3f} or more (by "
+        f"the shares of the classes alone: {least.get('base_probability', COIN):.3f})."
+    )
 
 
 def _on_chains(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:

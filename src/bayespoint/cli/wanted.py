@@ -1,7 +1,7 @@
 """What decisions must keep to, from options: files of costs, limits per class."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -73,19 +73,25 @@ def limits_of(option: str, texts: Sequence[str] | None) -> dict[str, float] | No
     >>> limits_of("--min-precision", ["yes=0.95"])
     {'yes': 0.95}
     """
-    found: dict[str, float] = {}
-    for text in texts or ():
-        name, equals, share = text.rpartition("=")
-        if not equals or not name:
-            raise UsageError(
-                f"{option} '{printable(text)}' must be a class and a share, as {option} yes=0.95."
-            )
-        if name in found:
-            raise UsageError(f"{option} names the class '{printable(name)}' twice; give one limit.")
-        found[name] = _number(share, option)
-        if not 0 < found[name] < 1:
-            raise UsageError(f"{option} '{printable(text)}': the share must be above 0, below 1.")
+    found = numbers_by_class(option, texts or (), f"a share, as {option} yes=0.95")
+    for name, share in found.items():
+        if not 0 < share < 1:
+            shown = f"{printable(name)}={share:g}"
+            raise UsageError(f"{option} '{shown}': the share must be above 0, below 1.")
     return found or None
+
+
+def numbers_by_class(option: str, texts: Iterable[str], what: str) -> dict[str, float]:
+    """Numbers by class, of texts such as ``yes=0.95``; ``what`` they are, for messages."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"{option} '{printable(text)}' must be a class and {what}.")
+        if name in found:
+            raise UsageError(f"{option} names the class '{printable(name)}' twice; give it once.")
+        found[name] = _number(number, option)
+    return found
 
 
 def _number(text: str, where: str) -> float:

@@ -128,7 +128,9 @@ def _scene_of_rows(
     """Scene of rows of a file, with their classes if they are there."""
     _check_drawable(base_of(model.classifier).kernel_)
     classes_in = model.about.get("target") if target is None else target
-    text = [name for name in (classes_in, *text_columns(model)) if isinstance(name, str)]
+    text = [
+        name for name in (classes_in, *text_columns(model, file_format)) if isinstance(name, str)
+    ]
     table = load_table(str(file), file_format, text=text)
     if target is not None:
         check_column(table, target, "--target")
@@ -154,10 +156,10 @@ def _trained_scene(
         output.note(
             f"classes are in '{printable(target)}', the last column; --target names another."
         )
-    text = [target, *(columns.categorical or [])]
+    text = [target, *columns.text]
     table = load_table(str(file), file_format, text=text, drop=drop)
     features, labels = examples_of(table, target, columns)
-    encoded = encode_examples(classifier, features, labels, target, columns)
+    encoded = encode_examples(classifier, features, labels, target, columns, file_format)
     output.note(*encoded.notes)
     fit(classifier, encoded.X, labels, output)
     return _scene(file, Model(classifier, encoded.encoder, {}), encoded.X, table, labels)

@@ -1,9 +1,9 @@
-"""What is measured on labelled rows: errors, curves, calibration, one entry a class."""
+"""What is measured on labelled rows: errors, curves, calibration, one entry per class."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binomtest, entropy
 from sklearn.metrics import (
     average_precision_score,
     confusion_matrix,
@@ -57,14 +57,15 @@ class Evaluated(NamedTuple):
         }  # fmt: skip
 
 
-def measure(rows: Evaluated, positive: int = 1) -> dict[str, Any]:
+def measure(rows: Evaluated, positive: int | None = None) -> dict[str, Any]:
     """Measure all that the report and the JSON document tell, of plain types.
 
     Parameters
     ----------
     rows : Evaluated
-    positive : int, default=1
-        Class that ROC and precision-recall are about, of two.
+    positive : int, optional
+        Class that ROC and precision-recall are about, of two; by default the rarer one of these
+        rows.
 
     Returns
     -------
@@ -141,8 +142,19 @@ def _probabilistic(rows: Evaluated) -> dict[str, Any]:
     off = sum(b["n"] * abs(b["right"] - b["probability"]) for b in bins)
     return {
         "log_loss": log_score(true, proba), "brier": brier_score(true, proba),
+        "base_rate": _base_rate(true, proba.shape[1]),
         "ece": off / len(rows.true), "calibration": bins,
     }  # fmt: skip
+
+
+def _base_rate(true: Array, n_classes: int) -> dict[str, float]:
+    """Scores of one probability for all rows: how frequent the classes are among them.
+
+    Nothing that knows no column does better, and the log loss is the entropy of the labels.
+    """
+    share = np.bincount(true, minlength=n_classes) / len(true)
+    proba = np.broadcast_to(share, (len(true), n_classes))
+    return {"log_loss": float(entropy(share)), "brier": brier_score(true, proba)}
 
 
 def _bins(rows: Evaluated) -> list[dict[str, Any]]:
@@ -206,10 +218,13 @@ def binary_scores(rows: Evaluated, positive: int) -> tuple[Array, Array]:
     return (rows.true[rows.known] == positive).astype(int), rows.proba[rows.known, positive]
 
 
-def _binary(rows: Evaluated, positive: int) -> dict[str, Any]:
+def _binary(rows: Evaluated, positive: int | None) -> dict[str, Any]:
     """Scores of finding one class of two; None unless labels of both are there."""
-    if len(rows.classes) != 2 or len(np.unique(rows.true[rows.known])) < 2:
+    count = np.bincount(rows.true[rows.known], minlength=len(rows.classes))
+    if len(rows.classes) != 2 or not count.all():
         return {"positive": None, "auc": None, "average_precision": None}
+    if positive is None:
+        positive = int(count[1] <= count[0])
     scores = binary_scores(rows, positive)
     return {
         "positive": rows.classes[positive], "auc": float(roc_auc_score(*scores)),

@@ -1,35 +1,29 @@
-"""The page: what it shows, its words, and how it is written."""
+"""The page of ``evaluate``: what it shows, and its words."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bayespoint import __version__
-from bayespoint.cli.report import charts
+from bayespoint.cli.pages import label, row_of, write_page
+from bayespoint.cli.report import curves
 from bayespoint.cli.report.measures import N_BINS, Evaluated
 from bayespoint.estimators.importances import Ranked
-from bayespoint.io.model_file.files import replacing
-from bayespoint.io.tables import Table, counted, number_text, printable
+from bayespoint.io.tables import Table, printable
 
 # Rows of the file that are shown: the least sure, and mistakes made most surely.
 DOUBTFUL_ROWS, SURE_MISTAKES = 20, 5
-# Columns of each that are shown, characters of a cell, and digits of a number.
-SHOWN_COLUMNS, SHOWN_CELL, SHOWN_DIGITS = 60, 120, 7
 # Columns whose importance is shown.
 SHOWN_FIGURES = 20
-# Characters of a class or of a file's name.
-SHOWN_LABEL = 40
-# Classes up to which the confusions are a table; beyond, the most frequent ones are listed.
-MATRIX_CLASSES, SHOWN_CONFUSIONS = 20, 30
+# Classes up to which the confusions are a square; of more, pairs and classes are listed, worst
+# first: so many at once, and so many at most.
+MATRIX_CLASSES, FIRST, MOST = 10, 10, 300
 # Shade of a cell that holds all of its row: text is readable still. Square roots show small shares.
 DARKEST = 0.7
-# Entries of what the model tells about its training, and characters of each.
-SHOWN_ITEMS, SHOWN_TEXT = 60, 400
+# Entries of what the model tells about its training, characters of a name and of each.
+SHOWN_ITEMS, SHOWN_NAME, SHOWN_TEXT = 60, 120, 400
 # What train writes about itself, in words.
 ABOUT = {
     "file": "file", "target": "target", "n_rows": "rows", "n_features": "features",
@@ -40,7 +34,7 @@ ABOUT = {
 def write_report(
     path: Path, rows: Evaluated, measured: Mapping[str, Any], *, table: Table, file: str,
     about: Mapping[str, Any], trained: Mapping[str, Any], notes: Sequence[str],
-    matter: Sequence[Ranked] = (), shows_rows: bool,
+    matter: Sequence[Ranked] = (), widths: Sequence[Ranked] = (), shows_rows: bool,
 ) -> None:  # fmt: skip
     """Write the page, all of it or nothing.
 
@@ -59,60 +53,28 @@ def write_report(
     notes : list of str
     matter : list of Ranked
         Columns, the most important first; nothing is shown where there are none.
+    widths : list of Ranked
+        Columns by their share of distances, shown where it is not known which matter.
     shows_rows : bool
         Whether rows of the file, and notes (which may quote cells), are shown.
     """
     context = {
-        "measured": measured, "file": file, "version": __version__, "notes": notes,
+        "measured": measured, "file": file, "notes": notes,
         "shows_rows": shows_rows, "matrix": _matrix(measured), "confusions": _confusions(measured),
-        "n_bins": N_BINS, "blind_loss": math.log(len(measured["classes"])),
-        "risk": charts.risk_chart(rows, measured), "cost": charts.cost_chart(rows, measured),
-        "calibration": charts.calibration_charts(measured),
-        "binary": charts.binary_charts(rows, measured),
+        "classes": _classes(measured), "first": FIRST, "most": MOST, "n_bins": N_BINS,
+        "risk": curves.risk_chart(rows, measured), "cost": curves.cost_chart(rows, measured),
+        "calibration": curves.calibration_charts(measured),
+        "binary": curves.binary_charts(rows, measured),
         "matter": matter[:SHOWN_FIGURES], "n_matter": len(matter),
-        "matter_chart": charts.importance_chart(matter[:SHOWN_FIGURES]),
+        "matter_chart": curves.importance_chart(matter[:SHOWN_FIGURES]),
+        "widths": widths[:SHOWN_FIGURES], "n_widths": len(widths),
+        "width_chart": curves.width_chart(widths[:SHOWN_FIGURES]),
         "training": _training(about, trained),
         "columns": _columns(about), "training_notes": _training_notes(about),
         "doubtful": _shown_rows(rows, table, doubtful(rows)) if shows_rows else [],
         "mistakes": _shown_rows(rows, table, sure_mistakes(rows)) if shows_rows else [],
     }  # fmt: skip
-    page = _environment().get_template("page.html.j2").render(context)
-    with replacing(path.resolve()) as stream:
-        stream.write(page.encode("utf-8"))
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("bayespoint.cli.report", "."), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {
-        "label": label, "percent": percent, "number": number, "rows": lambda n: counted(n, "row"),
-    }  # fmt: skip
-    return environment
-
-
-def label(text: str | None) -> str:
-    """Name of a class, safe to show; one that the model does not know has none."""
-    return "not in the model" if text is None else printable(text, SHOWN_LABEL)
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """Share in percent, a dash where there is none.
-
-    Examples
-    --------
-    >>> from bayespoint.cli.report.page import percent
-    >>> percent(0.0256), percent(None)
-    ('2.6%', '–')
-    """
-    return "–" if value is None else f"{value:.{digits}%}"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Number with some decimals, a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    write_page(path, "bayespoint.cli.report", "report.html.j2", context)
 
 
 def doubtful(rows: Evaluated) -> list[int]:
@@ -127,30 +89,18 @@ def sure_mistakes(rows: Evaluated) -> list[int]:
 
 
 def _shown_rows(rows: Evaluated, table: Table, chosen: Iterable[int]) -> list[dict[str, Any]]:
-    names = [printable(name) for name in table.names[:SHOWN_COLUMNS]]
     shown = []
     for i in chosen:
         order = np.argsort(-rows.proba[i], kind="stable")
         second = next(k for k in order.tolist() if k != rows.predicted[i])
-        cells = [_cell(column[i]) for column in table.columns[:SHOWN_COLUMNS]]
         shown.append(
             {
-                "place": table.place(i), **rows.labels_of(i),
-                "second": rows.classes[second], "second_probability": float(rows.proba[i, second]),
+                **row_of(table, i), **rows.labels_of(i), "second": rows.classes[second],
+                "second_probability": float(rows.proba[i, second]),
                 "wrong": bool(rows.wrong[i]), "rejected": bool(rows.rejected[i]),
-                "cells": list(zip(names, cells, strict=True)),
-                "n_more": max(0, len(table.names) - SHOWN_COLUMNS),
             }
         )  # fmt: skip
     return shown
-
-
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return "(missing)"
-    if isinstance(value, str):
-        return printable(value, SHOWN_CELL)
-    return min(number_text(value), f"{value:.{SHOWN_DIGITS}g}", key=len)
 
 
 def _matrix(measured: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -172,27 +122,38 @@ def _matrix(measured: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _confusions(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Most frequent mistakes among decided rows."""
+    """Pairs of classes that are mistaken among decided rows, the most frequent first."""
     confusion = measured["confusion"]
+    lines = zip(confusion["labels"], confusion["matrix"], confusion["rejected"], strict=True)
     pairs = [
-        {"true": true, "predicted": measured["classes"][j]["label"], "n": n}
-        for i, (true, counts) in enumerate(
-            zip(confusion["labels"], confusion["matrix"], strict=True)
-        )
+        {
+            "true": true, "predicted": measured["classes"][j]["label"], "n": n,
+            "share": n / (sum(counts) + rejected),
+        }
+        for i, (true, counts, rejected) in enumerate(lines)
         for j, n in enumerate(counts)
         if n and i != j
-    ]
-    return sorted(pairs, key=lambda pair: -pair["n"])[:SHOWN_CONFUSIONS]
+    ]  # fmt: skip
+    return sorted(pairs, key=lambda pair: (-pair["n"], -pair["share"]))
+
+
+def _classes(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Entries of the classes; of many the ones that are found least often come first."""
+    classes: list[dict[str, Any]] = measured["classes"]
+    if len(classes) <= MATRIX_CLASSES:
+        return classes
+    return sorted(classes, key=lambda entry: 2.0 if entry["recall"] is None else entry["recall"])
 
 
 def _training(about: Mapping[str, Any], trained: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Pairs of name and text: what the model tells about its training."""
     pairs = [(words, about.get(name)) for name, words in ABOUT.items()]
-    pairs += [(f"rows of class '{label(name)}'", n) for name, n in _items(about, "classes")]
+    counts = [f"{label(name)} {_shown(n)}" for name, n in _items(about, "classes")]
+    pairs += [("rows of each class", ", ".join(counts) or None)]
     pairs += [(name.replace("_", " "), value) for name, value in trained.items()]
     pairs += [(f"--{name.replace('_', '-')}", value) for name, value in _items(about, "options")]
     there = [(name, value) for name, value in pairs if value is not None]
-    shown = [(printable(name, SHOWN_CELL), _shown(value)) for name, value in there[:SHOWN_ITEMS]]
+    shown = [(printable(name, SHOWN_NAME), _shown(value)) for name, value in there[:SHOWN_ITEMS]]
     more = len(there) - len(shown)
     return [*shown, ("more entries", f"{more:,}")] if more else shown
 
@@ -206,7 +167,7 @@ def _columns(about: Mapping[str, Any]) -> list[str]:
     columns = about.get("columns")
     if not isinstance(columns, list):
         return []
-    shown = [printable(str(name), SHOWN_CELL) for name in columns[:SHOWN_ITEMS]]
+    shown = [printable(str(name), SHOWN_NAME) for name in columns[:SHOWN_ITEMS]]
     more = len(columns) - len(shown)
     return shown + ([f"and {more:,} more"] if more else [])
 
