@@ -1,15 +1,18 @@
 """How useful labels would be: entropy and BALD by their definitions."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.classifiers import by_hand, softened_gram
 from helpers.pools import asked, asking, entropy, labelled
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import ndtr
+from scipy.special import ndtr, softmax
 from scipy.stats import spearmanr
 
 from bayespoint import active
 from bayespoint.active import queries
+from bayespoint.estimators.uncertainty import uncertainty
 
 STRATEGIES = ("entropy", "bald")
 
@@ -62,7 +65,7 @@ MANY = 20_000
 
 @pytest.fixture
 def many_members(monkeypatch):
-    monkeypatch.setattr(queries, "MEMBERS", MANY)
+    monkeypatch.setattr(queries, "uncertainty", partial(uncertainty, n_members=MANY))
 
 
 def single_classifiers(clf, X, pool, n, rng, beyond=1.0):
@@ -80,11 +83,13 @@ def single_classifiers(clf, X, pool, n, rng, beyond=1.0):
         radius = np.sqrt(rng.chisquare(len(X), size=(n, 1)))
         outside = beyond * np.sqrt(np.maximum(1 - inside, 0.0))
         f = radius * outputs + rng.standard_normal(outputs.shape) * outside
+        votes.append(f)
+    if len(votes) == 1:
         yes = ndtr(f / np.sqrt(clf.softness_)) if clf.softness_ else (f > 0) * 1.0
-        votes.append(yes)
-    p = np.stack([1 - votes[0], votes[0]] if len(votes) == 1 else votes, axis=-1)
-    p = np.maximum(p, 1e-300)
-    p /= p.sum(axis=-1, keepdims=True)
+        p = np.stack([1 - yes, yes], axis=-1)
+    else:  # which class has the largest output, noise of the variance of softness added
+        scale = np.sqrt(6 * clf.softness_) / np.pi
+        p = softmax(np.stack(votes, axis=-1) / scale, axis=-1)
     return (1 - noise) * p + noise / (p.shape[-1] - 1) * (1 - p)
 
 

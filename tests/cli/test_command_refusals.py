@@ -57,7 +57,7 @@ def test_bad_training_data(tmp_path):
     path = tmp_path / "bad.csv"
     for data, words in (
         ("x,y\n1,a\n2\n", ["bad.csv", "line 3 has 1 cell"]), ("x,y\n1,a\n2,\n3,b\n", "line 3"),
-        ("x,y\n1,a\n2,a\n", "but one value ('a')"), ("x,y\n5,a\n5,b\n", "no column is left"),
+        ("x,y\n1,a\n2,a\n", "only one value ('a')"), ("x,y\n5,a\n5,b\n", "no column is left"),
         ("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(99)), "99 different numbers"),
         ("x,y\n" + "".join(f"{i},c{i}\n" for i in range(120)), "120 classes"),
         ("x,y\n1,a\n2," + "b" * 300 + "\n", "300 characters"),

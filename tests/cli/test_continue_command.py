@@ -141,7 +141,7 @@ def test_models_that_cannot_go_on(iris, days, model, models):
     old = load(model)
     old.classifier.stream_ = None
     save(model, old.classifier, encoder=old.encoder, about=old.about)
-    refused(model, 2, days / "second.csv", words=["older version", "train it anew"])
+    refused(model, 2, days / "second.csv", words=["older version", "train it again"])
 
 
 def test_data_that_do_not_suit_the_model(days, model, tmp_path):

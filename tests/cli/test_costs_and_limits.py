@@ -93,7 +93,7 @@ def test_refusals(rows, costs, tmp_path):
     fails(2, *to, "--min-recall", "yes", words="must be a class and a share, as --min-recall")
     fails(2, *to, "--min-recall", "yes=2", words="the share must be above 0")
     fails(2, *to, "--delta", "0.1", words="needs --max-risk, --min-precision or")
-    fails(2, *to, "--costs", costs, "--chunk-rows", "50", words="--chunk-rows does not go with")
+    fails(2, *to, "--costs", costs, "--chunk-rows", "50", words="--chunk-rows does not work with")
     odd = write(tmp_path / "odd.csv", ["true", "yes", "no"], [["yes", "x", 1]])
     fails(2, *to, "--costs", odd, words="'x' is not a number")
     long = write(tmp_path / "long.csv", ["true", "yes"], [[k, 1] for k in range(1_000)])

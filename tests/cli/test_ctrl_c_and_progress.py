@@ -9,7 +9,9 @@ from helpers.cli import FAST, run, write
 from helpers.stops import can_press, press_ctrl_c
 
 from bayespoint._support.budget import Budget
+from bayespoint._support.watching import watcher
 from bayespoint.cli.output import Output
+from bayespoint.cli.progress import Lines, Pace
 from bayespoint.io.model_file import load
 
 
@@ -84,6 +86,39 @@ def test_progress_is_a_bar_on_a_terminal():
         budget.show(0, 1, "choosing settings,")
         budget.show(100, 100, "draws,")
     assert "training: draws" in shown.getvalue()
+
+
+def test_time_left_is_that_expected_and_a_phase_may_know_better():
+    pace = Pace("training")
+    assert pace.take("\rbayespoint [##......] 0/1 choosing settings, 1.2 s" + " " * 20)
+    assert (pace.words(), pace.reached()) == ("training: choosing settings", None)
+    pace.expected = 1000.0
+    assert pace.words() == "training: choosing settings, about 17 minutes left"
+    assert 0 < pace.reached() < 0.1  # the bar moves from the start
+    assert pace.take("\rbayespoint [##......] 25/100 % of cells, about 5 s left, 10.0 s   ")
+    assert pace.words() == "training: % of cells, about 5 s left"
+    pace.expected = 1e-9
+    assert pace.reached() == Pace.ALMOST
+    assert not pace.take("something else")
+
+
+def test_where_nobody_sees_a_bar_there_is_a_line_now_and_then(monkeypatch):
+    monkeypatch.setattr(Lines, "FIRST", 0.0)
+    with redirect_stderr(io.StringIO()) as shown, Output().progress("training"):
+        for _ in range(100):
+            Budget(label="bayespoint").show(1, 1, "draws,")
+    lines = shown.getvalue().splitlines()
+    assert 1 <= len(lines) < 20
+    assert all(line.startswith("training: draws (") for line in lines)
+
+
+def test_long_work_is_told_before_it_begins(capsys):
+    output = Output()
+    with output.progress("training"):
+        watcher()("a fit on many rows", 130.0)
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("This may take about 2 minutes: a fit on many rows. Ctrl-C ends it")
+    assert watcher() is None
 
 
 def test_no_progress_where_it_is_not_wanted():

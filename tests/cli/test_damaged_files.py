@@ -1,24 +1,17 @@
 """Damaged and odd data files are read right or refused, by an independent reading."""
 
-import importlib.util
 import io
 
 import pytest
-from helpers.paths import ROOT
+from helpers.benchmarks import load_benchmark
 
 from bayespoint.io.tables import read_table
 
 
 @pytest.fixture(scope="module")
 def fuzz():
-    path = ROOT / "benchmarks" / "fuzz_files.py"
-    if not path.is_file():
-        pytest.skip("benchmarks are not here: not a checkout")
     pytest.importorskip("pyarrow")
-    spec = importlib.util.spec_from_file_location("fuzz_files", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("fuzz_files")
 
 
 @pytest.mark.parametrize(

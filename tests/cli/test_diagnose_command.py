@@ -12,7 +12,7 @@ from bayespoint.cli.verdicts import verdicts_on
 from bayespoint.io.model_file import load, save
 
 NAMES = {
-    "ep": {"sweeps", "converged", "log_evidence"},
+    "ep": {"sweeps", "converged", "change", "log_evidence", "mean_probability", "base_probability"},
     "billiard": {"rhat", "ess", "bounces"},
     "gibbs": {"rhat", "ess"},
     "perceptron": {"angle_error", "violated"},
@@ -48,7 +48,7 @@ def test_diagnose_tells_of_cells(tmp_path):
     found = json.loads(well("diagnose", "--model", tmp_path / "cells.bpm", "--json").stdout)
     assert found["run"]["cells"] == clf.diagnostics_["cells"]
     assert [verdict["level"] for verdict in found["verdicts"]] == ["fine", "fine"]
-    assert found["verdicts"][0]["words"] == "8 cells of 2 trees have come to rest."
+    assert found["verdicts"][0]["words"] == "8 cells of 2 trees have converged."
     moving = {**found, "run": {"cells": [4], "moving": [3]}}
     assert next(verdicts_on(moving))[0] == "bad"
 
@@ -100,6 +100,10 @@ def test_verdicts_follow_the_numbers():
     assert levels({"inference": "ep", "machines": [site], "run": {}}) == ["fine", "fine"]
     site |= {"converged": False, "bounded": True, "mean_probability": 0.4}
     assert levels({"inference": "ep", "machines": [site], "run": {}}) == ["bad", "watch", "bad"]
+    site |= {"converged": True, "bounded": False, "mean_probability": 0.95}
+    for by_shares, last in (0.94, "fine"), (0.97, "bad"):  # of a rare class, a coin is no measure
+        site["base_probability"] = by_shares
+        assert levels({"inference": "ep", "machines": [site], "run": {}}) == ["fine", last]
     site["sweeps"] = None
     assert levels({"inference": "ep", "machines": [site], "run": {}}) == ["watch"]
     drawn = {"class": "a", "violated": 2, "angle_error": 0.1}

@@ -19,14 +19,14 @@ def test_report_shows_all_and_needs_no_network(labelled, tmp_path, name):
     found = numbers(*files)
     flat = " ".join(page.text.split())
     for words in (
-        f"error {found['error']:.1%}", "Clopper-Pearson", "Which classes are mistaken",
-        "Class by class", "What rejecting", "expected calibration error", "Most doubtful rows",
-        "How the model was trained", f"{kind}_train.csv", "perceptron", f"{found['brier']:.4f}",
-        f"line {found['doubtful'][0]['line']}",
+        f"{found['error']:.1%} of the labels are wrong", "Clopper-Pearson", "Class by class",
+        "Which classes are mistaken", "What rejecting", "expected calibration error",
+        "Most doubtful rows", "How the model was trained", f"{kind}_train.csv", "perceptron",
+        f"{found['brier']:.4f}", f"line {found['doubtful'][0]['line']}",
     ):  # fmt: skip
         assert words in flat
     assert ("ROC" in flat) == (kind == "two")
-    assert ("Error, decided" in flat) == ("some" in name)
+    assert ("of the decided rows are wrong" in flat) == ("some" in name)
     trained = "some" not in name  # by the command, so that the model holds importances
     assert html.count("<svg") == (5 if kind == "two" else 3) + trained
     assert ("Which columns matter" in flat) == trained
@@ -124,7 +124,7 @@ def test_many_classes_are_listed(tmp_path, clock):
     write(data, [*(f"x{i}" for i in range(n)), "kind"], rows)
     well("train", data, "--target", "kind", "--model", model, *FAST, "--max-time", 1)
     page, _, said = reported(data, model, tmp_path / "r.html")
-    assert f"There are {n} classes; these are the most frequent mistakes" in page.text
+    assert f"There are {n} classes and" in page.text
     assert f"and {n - 12} more classes" in said
 
 

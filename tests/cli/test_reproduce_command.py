@@ -61,7 +61,7 @@ def test_one_item_writes_numbers_picture_and_page_and_is_drawn_again(tmp_path):
     new = tmp_path / "new"
     assert "reproduced" in reproduce(ONE, "--quick", "--output", new)
     names = sorted(path.name for path in new.iterdir())
-    assert names == ["index.md", f"{ONE}.json", f"{ONE}.png"]
+    assert names == ["index.md", f"{ONE}.json", f"{ONE}.png", "jmlr.md"]
     first = record(new)
     assert first["quick"]
     assert first["verdict"] == "reproduced"
@@ -70,7 +70,11 @@ def test_one_item_writes_numbers_picture_and_page_and_is_drawn_again(tmp_path):
     (new / f"{ONE}.json").write_text(json.dumps(first), encoding="utf-8")
     reproduce(ONE, "--redraw", "--output", new)
     again = record(new)
-    assert again["verdict"] == "not reproduced"
+    assert again["verdict"] == "open"  # a small run refutes nothing
+    first["quick"] = False
+    (new / f"{ONE}.json").write_text(json.dumps(first), encoding="utf-8")
+    reproduce(ONE, "--redraw", "--output", new)
+    assert record(new)["verdict"] == "refuted"
     assert again["data"] == first["data"]  # stored numbers only
     assert "without --redraw first" in reproduce(OTHER, "--redraw", "--output", new, status=1)
 
@@ -93,7 +97,7 @@ def test_an_item_that_fails_does_not_stop_the_others(tmp_path, items):
 
 def test_verdicts_do_not_change_the_exit_status(tmp_path, items):
     items[ONE] = replace(items[ONE], compare=lambda _: [Claim("x", False, "seen")])
-    assert "not reproduced" in reproduce(ONE, "--output", tmp_path)
+    assert "refuted" in reproduce(ONE, "--output", tmp_path)
 
 
 def test_all_means_all_and_names_are_taken_once(tmp_path, items):

@@ -45,17 +45,23 @@ def test_the_model_says_where_it_comes_from(iris):
     said = well("info", iris.rejecting).output
     assert "iris.csv" in said
     assert "risk_bound" not in said
+    assert "columns: sepal l, sepal w, petal l, petal w, shape" in said
+    assert not set("{}[]") & set(said)  # words, not Python
+    assert "None" not in said
 
 
 def test_options_reach_the_classifier(iris, tmp_path):
     well("train", iris.data, "--target", "species", "--model", tmp_path / "m.bpm", "--quiet",
          "--inference", "billiard", "--n-draws", 12, "--label-noise", 0.1, "--seed", 5,
-         "--max-time", 600, "--n-jobs", 1)  # fmt: skip
+         "--max-time", 600, "--n-jobs", 1, "--kernel", "laplacian", "--gamma", 0.1,
+         "--softness", 0.2, "--class-weight", "iris 0=2", "--class-weight", "iris 1=3")  # fmt: skip
     clf = load(tmp_path / "m.bpm").classifier
     found = clf.get_params()
     assert found["inference"] == clf.inference_ == "billiard"
     assert clf.n_draws_ == 12
     assert (found["label_noise"], found["random_state"], found["max_time"]) == (0.1, 5, 600)
+    assert (clf.kernel_, clf.gamma_, clf.softness_) == ("laplacian", 0.1, 0.2)
+    assert found["class_weight"] == {"iris 0": 2, "iris 1": 3}
     assert clf.n_features_in_ == 7  # nothing was dropped
 
 

@@ -143,8 +143,8 @@ def test_memory_is_that_of_a_chunk(tmp_path, monkeypatch):
 def test_settings_and_files_that_do_not_go_with_it(tmp_path):
     data = write(tmp_path / "d.csv", NAMES, rows_of(30))
     for options, words in (
-        (["--coverage", 0.9], "does not go with --coverage and --max-risk"),
-        (["--max-risk", 0.1], "does not go with --coverage and --max-risk"),
+        (["--coverage", 0.9], "does not work with --coverage and --max-risk"),
+        (["--max-risk", 0.1], "does not work with --coverage and --max-risk"),
         (["--inference", "perceptron"], "use --inference ep"),
         (["--drop", "y"], "--drop names the target"),
         (["--drop", "z"], "--drop 'z' is not a column"),
@@ -172,7 +172,7 @@ def test_all_rows_are_checked_before_the_first_is_learned(tmp_path, monkeypatch)
         write(data, NAMES, rows + last)
         fails(1, *train(data, tmp_path / "m.bpm", "--chunk-rows", 10), words=words)
     write(data, NAMES, [[*row[:2], "same"] for row in rows])
-    fails(1, *train(data, tmp_path / "m.bpm", "--chunk-rows", 10), words="but one value ('same')")
+    fails(1, *train(data, tmp_path / "m.bpm", "--chunk-rows", 10), words="only one value ('same')")
     write(data, NAMES, [])
     fails(1, *train(data, tmp_path / "m.bpm", "--chunk-rows", 10), words="no rows of data")
     assert not (tmp_path / "m.bpm").exists()

@@ -1,6 +1,11 @@
 """Fits on a cluster of processes: the model of one machine, to the last digit."""
 
+import itertools
+import os
 import pickle
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,16 +108,47 @@ def test_all_rows_must_fit_into_a_worker(monkeypatch):
         fitted(one(inference="perceptron", n_draws=10), X, y)
 
 
-def test_max_time_leaves_a_model(monkeypatch):
-    from bayespoint.distributed.session import Session
+def test_max_time_leaves_a_model_of_the_cells_that_were_swept(monkeypatch, clock):
+    from bayespoint.distributed import session
 
     X, y = rows()
-    monkeypatch.setattr(Session, "wait", lambda *_, **__: False)  # as if time were over
+    clock.step = 10.0  # time is over at the first look
+    monkeypatch.setattr(session, "LOOK", 0.01)
     with pytest.warns(ConvergenceWarning, match="Raise max_time"):
-        many = fitted(one(), X, y)
-    monkeypatch.undo()
-    assert 1 <= len(many.model_.trees) <= 2
+        many = fitted(one(max_time=1.0), X, y)
+    model = many.to_local().predictor_.model
+    wanted = one(n_trees=1).fit(X, y).predictor_.model
+    assert_array_equal(model.order, wanted.order)  # one tree
+    cells = [slice(*ends) for ends in itertools.pairwise(wanted.begin)]
+    swept = [np.array_equal(model.tau[:, cell], wanted.tau[:, cell]) for cell in cells]
+    left_out = [not np.any(model.tau[:, cell]) for cell in cells]
+    assert any(swept)
+    assert any(left_out)
+    assert_array_equal(swept, np.logical_not(left_out))
     assert np.all(np.isfinite(proba(many, NEW)))
+
+
+FAULTS = """
+import resource
+import numpy as np
+from bayespoint.distributed.tasks import computing
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        np.ones(2**17)  # 1 MB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(faults(), computing(faults)())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc")
+def test_tasks_that_compute_use_memory_again():
+    environ = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}  # as Dask's nanny sets it
+    said = subprocess.check_output([sys.executable, "-c", FAULTS], env=environ, text=True)
+    without, reused = map(int, said.split())
+    assert 10 * reused < without
 
 
 def test_a_stream_goes_on_partition_by_partition():

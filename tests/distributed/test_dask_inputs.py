@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import odd_inputs
 from helpers.clusters import bits, local_cluster, on_cluster, one, rows
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -75,6 +76,25 @@ def test_labels_stay_with_rows_that_come_in_any_order():
     assert not any(np.array_equal(rows["a"], labels) for rows, labels in zip(*apart, strict=True))
 
 
+def test_partitions_that_change_or_differ_are_refused():
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(label=Y)
+    table = dd.from_pandas(frame, npartitions=2)
+    chance = table.map_partitions(in_any_order, meta=frame)
+    clf = DaskBayesPointClassifier(one(**CLF))
+    with pytest.raises(ValueError, match=r"partition [01] .* differently .* persist both first"):
+        clf.fit(chance[list("abcde")], chance["label"])
+    held = chance.persist()
+    clf.fit(held[list("abcde")], held["label"])
+    mixed = [frame.iloc[:99, :5], frame.iloc[99:, [1, 0, 2, 3, 4]]]
+    labels = [frame["label"].iloc[:99], frame["label"].iloc[99:]]
+    order, label = (dd.from_map(lambda part: part, parts) for parts in (mixed, labels))
+    with pytest.raises(ValueError, match=r"partition 1 of X has columns \['b', 'a', .* alike"):
+        clf.fit(order, label)
+
+
 def test_sparse_blocks_of_unknown_sizes():
     import dask.array as da
 
@@ -137,6 +157,28 @@ def test_bad_rows_are_refused_with_their_place(bad, message):
     at, y = (da.from_array(values, chunks=(120, *values.shape[1:])) for values in bad)
     with pytest.raises(ValueError, match=message):
         DaskBayesPointClassifier(one(**CLF)).fit(at, y)
+
+
+def test_the_table_of_odd_inputs_holds_on_a_cluster():
+    """What one machine refuses a cluster refuses, with the same words and the partition."""
+    import dask.array as da
+
+    clf = DaskBayesPointClassifier(one(cell_size=60, n_trees=1))
+
+    def fit(rows=odd_inputs.X, y=odd_inputs.Y, weight=None):
+        weights = None if weight is None else da.from_array(np.ma.asanyarray(weight), chunks=3)
+        at = da.from_array(np.ma.asanyarray(rows), chunks=(3, 2))
+        clf.fit(at, da.from_array(np.ma.asanyarray(y), chunks=3), weights)
+
+    for name in ("masked", "dates", "complex", "words", "a gap", "infinity"):
+        rows, message = odd_inputs.ROWS[name]
+        odd_inputs.holds(lambda r=rows: fit(rows=r), f"partition .*{message}")
+    for name in ("masked", "a label missing", "mixed", "quantities"):
+        y, message = odd_inputs.LABELS[name]
+        odd_inputs.holds(lambda y=y: fit(y=y), f"partition .*{message}")
+    for name in ("huge", "masked", "complex", "negative", "NaN"):
+        weight, message = odd_inputs.WEIGHTS[name]
+        odd_inputs.holds(lambda w=weight: fit(weight=w), f"partition .*{message}")
 
 
 def test_what_is_no_collection_is_refused():

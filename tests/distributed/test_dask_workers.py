@@ -1,7 +1,9 @@
 """Workers that are killed, that join, and that are all lost; work that is given up."""
 
+import _thread
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -82,10 +84,22 @@ def test_a_worker_killed_at_any_moment_changes_nothing(cluster, monkeypatch, mom
 
 
 @pytest.mark.slow
-def test_a_worker_that_joins_changes_nothing(cluster, monkeypatch):
-    at_tasks(monkeypatch, "visit-cells", 2, lambda: cluster.scale(3))
-    found = DaskBayesPointClassifier(one(**AROUND)).fit(*on_cluster(X, Y)).to_local()
+def test_workers_that_leave_and_one_that_joins_change_nothing(cluster, monkeypatch):
+    from distributed import get_task_stream
+
+    client = session.dask_client()
+    before = set(client.nthreads())
+
+    def join():
+        cluster.scale(3)
+        client.wait_for_workers(3, timeout=PATIENCE)
+        client.retire_workers(list(before))
+
+    at_tasks(monkeypatch, "visit-cells", 2, join)
+    with get_task_stream(client) as tasks:
+        found = DaskBayesPointClassifier(one(**AROUND)).fit(*on_cluster(X, Y)).to_local()
     check_same(found, **AROUND)
+    assert {task["worker"] for task in tasks.data} - before
 
 
 def n_tasks(client):
@@ -104,6 +118,18 @@ def interrupt():
     raise KeyboardInterrupt
 
 
+def slow(part):
+    """Rows that take longer than any test."""
+    time.sleep(10 * PATIENCE)
+    return part
+
+
+def change_status(dask_worker, status):
+    """Pause a worker for good, as full memory does, or let it run."""
+    dask_worker.periodic_callbacks["memory_monitor"].stop()
+    dask_worker.status = type(dask_worker.status)[status]
+
+
 def test_work_that_is_given_up_leaves_nothing_on_the_cluster(cluster, monkeypatch):
     clf = DaskBayesPointClassifier(one(n_trees=1, cell_size=50))
     at_tasks(monkeypatch, "sweep-cells", 1, interrupt)
@@ -117,8 +143,37 @@ def test_work_that_is_given_up_leaves_nothing_on_the_cluster(cluster, monkeypatc
     assert n_tasks(client)
     del clf
     assert left_over(client) == 0
-    # Without workers there is an end, too.
+    # One worker is enough; without any that runs there is an end, too.
+    first, second = client.nthreads()
+    client.run(change_status, status="paused", workers=[first])
+    DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
+    client.run(change_status, status="paused", workers=[second])
+    monkeypatch.setattr(session, "PAUSED", 1.0)
+    with pytest.raises(WorkersLostError, match=r"2 of 2 workers are paused.* nothing has run"):
+        DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
+    client.run(change_status, status="running")
     monkeypatch.setattr(session, "ALONE", 1.0)
     at_tasks(monkeypatch, "sweep-cells", 1, lambda: cluster.scale(0))
     with pytest.raises(WorkersLostError, match="no workers for 1 s"):
         DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_an_interrupt_while_results_are_awaited_cancels_them():
+    at, y = on_cluster(X, Y)
+    client, seen = session.dask_client(), []
+
+    def interrupt_while_it_runs():
+        while not any(client.processing().values()):
+            time.sleep(0.05)
+        seen.append(n_tasks(client))
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt_while_it_runs).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        DaskBayesPointClassifier(one()).fit(at.map_blocks(slow, dtype=at.dtype, meta=X[:0]), y)
+    assert time.monotonic() - begun < PATIENCE
+    assert seen[0]
+    assert left_over(client) == 0

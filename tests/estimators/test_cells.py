@@ -230,30 +230,6 @@ def test_label_noise_and_label_errors():
     assert clf.score(NEW, LABELS) > 0.85
 
 
-def test_settings_are_chosen_on_whole_cells():
-    """As good as the best of a grid, and landmarks where one rule spans the data."""
-    auto = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_landmarks": "auto"}
-    X, y = make_moons(400, noise=0.3, random_state=2)
-    clf = fitted(X, y, cell_size=100, **auto)
-    grid = [
-        log_loss(fitted(X, y, cell_size=100, gamma=gamma, softness=0.1)) for gamma in (0.5, 2, 8)
-    ]
-    assert log_loss(clf) < min(grid) + 0.01
-    rng = np.random.default_rng(0)
-    X = (rng.random((300, 20)) < 0.3).astype(float)
-    y = (X @ rng.standard_normal(20) + 0.5 * rng.standard_normal(300) > 0).astype(int)
-    clf = fitted(X, y, cell_size=60, **auto)
-    assert clf.settings_.cells.n_landmarks > 0
-
-
-def test_a_given_softness_does_not_end_the_search_for_a_width():
-    X = np.random.default_rng(0).random((200, 2))
-    y = np.sin(25 * X[:, 0]) > 0
-    for softness in (2e-4, 9e-5):
-        clf = fitted(X, y, gamma="held-out", softness=softness, cell_size=100)
-        assert np.max(clf.gamma_) > 30
-
-
 # ---------------------------------------------------------------- files, stops and refusals
 
 
@@ -288,7 +264,7 @@ def test_a_warm_start_with_one_cell_after_many_begins_anew():
 
 
 def test_no_tolerance_goes_on_to_the_last_visit():
-    with pytest.warns(ConvergenceWarning, match="had not come to rest"):
+    with pytest.warns(ConvergenceWarning, match="have not converged"):
         clf = fitted(n_landmarks=20, tol=0.0, verbose=1)
     assert clf.score(NEW, LABELS) > 0.85
 
@@ -319,9 +295,9 @@ def test_time_that_is_up_leaves_a_usable_fit(clock, monkeypatch):
 
 @pytest.mark.parametrize("n_landmarks", [0, 20])
 def test_no_time_at_all_leaves_finite_probabilities(clock, n_landmarks):
-    X, y = make_moons(3000, noise=0.3, random_state=0)
+    X, y = make_moons(1400, noise=0.3, random_state=0)  # with more, a fit of some would be kept
     clock.step = 10.0
-    with pytest.warns(ConvergenceWarning, match="cells had not come to rest"):
+    with pytest.warns(ConvergenceWarning, match="cells have not converged"):
         clf = fitted(X, y, cell_size=30, max_time=1.0, n_landmarks=n_landmarks)
     assert np.all(np.isfinite(clf.predict_proba(NEW)))
     # Labels that nobody looked at are as good as tossed.
@@ -335,7 +311,7 @@ def test_the_link_does_not_mind_rows_that_nobody_looked_at():
     def link(z, label):
         distinct = SimpleNamespace(label=label, weight=np.ones(len(label)))
         data = SimpleNamespace(distinct=distinct, inputs=Inputs(np.empty((len(label), 1))))
-        return votes_link(Cells(None, None, np.stack([z, z]), None, None), data, 0.0).link
+        return votes_link(Cells(None, None, np.stack([z, z]), None), data, 0.0).link
 
     unseen = np.append(z, np.zeros((1, 200)), axis=1), np.append(label, np.ones(200, dtype=int))
     assert_array_equal(link(*unseen).offset, link(z, label).offset)

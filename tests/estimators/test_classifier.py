@@ -57,7 +57,7 @@ LITTLE = {"inference": "auto", "cache_size": 0.03}
 @pytest.mark.parametrize(
     ("settings", "method", "decision", "reason"),
     [
-        ({"label_noise": 0.1}, "ep", "calibrated", "few points"),
+        ({"label_noise": 0.1}, "ep", "calibrated", "few rows"),
         ({**LITTLE, "label_noise": [0.0, 0.0, 0.1]}, "billiard", "vote", "label_noise > 0"),
         ({**LITTLE, "label_noise": {1: 0.2}}, "billiard", "vote", "label_noise > 0"),
         ({**LITTLE, "label_noise": "evidence"}, "billiard", "vote", "label_noise > 0"),

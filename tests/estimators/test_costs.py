@@ -120,6 +120,7 @@ FRAME = pd.DataFrame(COSTS, index=[0, 1], columns=[0, 1, "reject"])
 BAD = [
     ({"costs": COSTS.T}, r"costs has shape \(3, 2\) for 2 classes, \[0, 1\]; give \(2, 2\), or"),
     ({"costs": [[0, 1], [np.nan, 0]]}, "costs is nan for true class 1 and decision 0"),
+    ({"costs": np.ma.masked_array([[0, 1], [1, 0]], mask=np.eye(2))}, "costs has masked entries"),
     ({"costs": [[0, 1, 2], [1, 0, np.inf]]}, "costs is inf for true class 1 and decision 'reject'"),
     ({"costs": "cheap"}, "costs='cheap' are not numbers"),
     ({"costs": FRAME.rename(index={1: "1"})}, "true class '1', which is not among the classes"),
@@ -200,13 +201,18 @@ def test_labels_without_costs_and_probabilities_that_are_missing():
 
 def test_costs_that_decide_beforehand_are_told():
     with pytest.warns(
-        UserWarning, match="rejecting never dearer .* so every case is rejected"
+        UserWarning, match="rejecting never more expensive .* so every case is rejected"
     ) as told:
         clf = RejectingClassifier(Told(), costs=[[1, 2, 1], [2, 1, 0]], cv="prefit").fit(X, Y)
     assert told[0].filename == __file__  # where fit was called
     assert clf.reject(X).all()
-    with pytest.warns(UserWarning, match="decision 1 dearer than 0 .* never made"):
-        clf = deciding([[0, 1], [0, 2]])
+    for costs in ([[0, 1], [0, 2]], [[0, 0], [0, 2]]):
+        with pytest.warns(UserWarning, match="decision 1 never cheaper than 0, .* no reason"):
+            clf = deciding(costs)
+        assert_array_equal(clf.predict(X), 0)
+    with pytest.warns(UserWarning, match="all decisions cost the same, .* labelled 0") as told:
+        clf = deciding([[0, 0], [5, 5]])
+    assert len(told) == 1
     assert_array_equal(clf.predict(X), 0)
 
 

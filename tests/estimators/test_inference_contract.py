@@ -60,7 +60,7 @@ def test_what_a_fit_says_of_itself(inference, n_classes):
     method = METHODS["ep" if auto else inference]
     n_machines = 1 if n_classes == 2 else n_classes
     assert clf.inference_ == method.name
-    assert ("few points" if auto else "asked for") in clf.inference_reason_
+    assert ("few rows" if auto else "asked for") in clf.inference_reason_
     assert clf.decision_ == ("calibrated" if auto else method.decision)
     assert (clf.softness_, clf.bias_, clf.label_noise_, clf.n_draws_) == (0.1, 1.0, 0.0, 8)
     assert_array_equal(clf.classes_, np.unique(y))

@@ -8,14 +8,24 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.classifiers import FIXED
+from helpers.odd_inputs import ANSWER, LABELS, ROWS, WEIGHTS, X, Y, about, holds, masked
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
 
-from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier, VersionSpace
-from bayespoint.active import query
+from bayespoint import (
+    BayesPointClassifier,
+    OnionClassifier,
+    PredictionSetClassifier,
+    RejectingClassifier,
+    VersionSpace,
+    aurc,
+    evidence,
+    inference,
+    risk_coverage_curve,
+)
+from bayespoint.active import query, utilities
+from bayespoint.estimators.label_errors import label_errors
 from bayespoint.io.encoder import TableEncoder
-
-X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 2.0], [-1.0, -0.5], [-2.0, 1.0], [0.5, -1.0]])
-Y = np.array([0, 1, 1, 0, 0, 1])
-ANSWER = ""  # in the place of an error
 
 
 def machine(kind, **settings):
@@ -24,10 +34,13 @@ def machine(kind, **settings):
         return OnionClassifier(depth=1, **{**settings, "n_draws": 100})
     if kind == "rejecting":
         return RejectingClassifier(BayesPointClassifier(inference="ep", **settings))
+    if kind == "sets":
+        inner = BayesPointClassifier(inference="ep", **settings)
+        return PredictionSetClassifier(inner, confidence_level=0.5)
     return BayesPointClassifier(inference=kind, **settings)
 
 
-MACHINES = ("perceptron", "billiard", "gibbs", "ep", "onion", "rejecting")
+MACHINES = ("perceptron", "billiard", "gibbs", "ep", "onion", "rejecting", "sets")
 
 
 def learn_on(rows, y, weight):
@@ -48,78 +61,6 @@ ASKED = {
 } | {"query": lambda r: query(machine("ep").fit(X, Y), r, 1)}
 
 
-def masked(values, n):
-    mask = np.zeros(np.shape(values), dtype=bool)
-    mask.flat[:n] = True
-    return np.ma.masked_array(values, mask)
-
-
-def broken(index):
-    rows = sp.csr_matrix(X + 3)
-    rows.indices[1] = index
-    return rows
-
-
-def wide():
-    return sp.csr_matrix((np.ones(6), (np.arange(6), np.arange(6))), shape=(6, 2**40))
-
-
-ROWS = {
-    "masked": (masked(X, 3), "X is a masked array with 3 masked"),
-    "a mask of nothing": (masked(X, 0), ANSWER),
-    "one name twice": (pd.DataFrame(X, columns=["a", "a"]), "X has several columns called 'a'"),
-    "very wide": (wide(), r"X has 1,099,511,627,776 columns; at most 16,777,216"),
-    "indices beyond": (broken(10**6), "X is no sound sparse matrix"),
-    "indices below 0": (broken(-1), "X is no sound sparse matrix"),
-    "dates": (X.astype("M8[s]"), "X must hold numbers; got an array of datetime64"),
-    "complex": (X + 1j, r"\bX\b.*[Cc]omplex"),
-    "words": (np.full(X.shape, "a"), "X"),
-    "a gap": (np.where(X == 2, np.nan, X), "X contains NaN"),
-    "infinity": (np.where(X == 2, np.inf, X), "X contains infinity"),
-    "too large": ([[10**400, 1]] * 6, "X"),
-    "ragged": ([[1.0, 2.0]] * 5 + [[1.0]], "X"),
-    "objects": (X.astype(object), ANSWER),
-    "big-endian": (X.astype(">f8"), ANSWER),
-}  # fmt: skip
-
-LABELS = {
-    "objects": (Y.astype(object), ANSWER),
-    "objects of NumPy": (np.array([np.int8(v) for v in Y], dtype=object), ANSWER),
-    "nullable": (pd.array(Y, dtype="Int64"), ANSWER),
-    "a label missing": (
-        np.array([0, 1, None, 0, 0, 1], dtype=object),
-        r"y contains NaN or None.*2",
-    ),
-    "nullable, missing": (pd.array([0, 1, None, 0, 0, 1], dtype="Int64"), "y contains NaN"),
-    "mixed": (np.array([0, 1, "a", 0, 0, 1], dtype=object), r"y must hold labels of one type.*str"),
-    "too long": (np.array([0, 10**30, 1, 0, 0, 1], dtype=object), "y must hold labels of one type"),
-    "masked": (masked(Y, 1), "y is a masked array with 1 masked"),
-    "quantities": (X[:, 0] + 0.25, r"y: Unknown label type"),
-    "complex": (Y + 1j, "^y: Complex"),
-    "bytes": (Y.astype("S1"), r"^y: .*bytes"),
-}
-
-WEIGHTS = {
-    "huge": (np.full(6, 1e308), r"sample_weight must be at most 9.01e\+15.*got 1e\+308"),
-    "one huge": (np.array([1, 1, 1, 1, 1, 1e308]), "sample_weight must be at most"),
-    "masked": (masked(np.ones(6), 2), "sample_weight is a masked array"),
-    "complex": (np.ones(6) + 0j, "sample_weight must hold real numbers"),
-    "words": (["1"] * 6, "sample_weight must hold real numbers"),
-    "negative": (-np.ones(6), "sample_weight must be finite and >= 0"),
-    "NaN": (np.full(6, np.nan), "sample_weight contains NaN"),
-    "objects": (np.ones(6).astype(object), ANSWER),
-}
-
-
-def holds(call, message):
-    """Whether what happens is as the table says; the error is named where not."""
-    if message == ANSWER:
-        call()
-        return
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()
-
-
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     rows, message = ROWS[name]
@@ -137,12 +78,33 @@ def test_labels(name):
         if message == ANSWER:
             assert fit(X, y, None).predict(X).dtype.kind == "i"
 
+    for name, call in GIVEN_LABELS.items():
+        holds(lambda call=call: call(y), about(name, message))
+
+
+# Everything else that takes labels, by the name of the argument.
+SURE = np.linspace(0.5, 1.0, 6)
+GIVEN_LABELS = {
+    "classes": lambda y: machine("ep").partial_fit(X, Y, classes=y),
+    "y_true": lambda y: risk_coverage_curve(y, Y, SURE),
+    "y_pred": lambda y: aurc(Y, y, SURE),
+}
+
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_weights(name):
     weight, message = WEIGHTS[name]
     for fit in FITS.values():
         holds(lambda fit=fit: fit(X, Y, weight), message)
+    holds(lambda: aurc(Y, Y, SURE, sample_weight=weight), message)
+
+
+def test_confidences():
+    for odd, words in (
+        (masked(SURE, 1), "confidence is a masked array"), (SURE + 1j, "confidence must hold real"),
+        (SURE * np.nan, "confidence is NaN at row 0"), (["a"] * 6, "confidence must hold real"),
+    ):  # fmt: skip
+        holds(lambda odd=odd: aurc(Y, Y, odd), words)
 
 
 # ---------------------------------------------------------------------- kernels
@@ -171,6 +133,15 @@ GRAMS = {
 }  # fmt: skip
 
 
+# What takes a version space.
+SAMPLED = [
+    lambda space: inference.sample_perceptron(space, 3, random_state=0),
+    lambda space: inference.sample_billiard(space, 4, random_state=0),
+    lambda space: inference.sample_gibbs(space, 4, random_state=0),
+    lambda space: evidence.log_evidence(space, method="ep"),
+]
+
+
 @pytest.mark.parametrize("name", GRAMS)
 def test_gram_matrices(name):
     K, message = GRAMS[name]
@@ -178,8 +149,9 @@ def test_gram_matrices(name):
         for bias in (0.0, 1.0):  # which would make some of them inner products
             clf = machine(kind, kernel="precomputed", bias=bias)
             holds(lambda clf=clf: clf.fit(K, Y).predict_proba(K), message)
-    for softness in (0.0, 10.0):
-        holds(lambda s=softness: VersionSpace(K, 2 * Y - 1, softness=s), message)
+    for softness, sample in product((0.0, 10.0), SAMPLED):
+        if softness or message:  # without softness there may be no version space
+            holds(lambda s=softness, f=sample: f(VersionSpace(K, 2 * Y - 1, softness=s)), message)
 
 
 FUNCTIONS = {
@@ -215,6 +187,23 @@ def test_rows_too_far_apart_for_their_distances(kind):
     assert np.all(np.isfinite(machine(kind, gamma=0.3).fit(X, Y).predict_proba(1e30 * X)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "gamma"),
+    [("ep", "held-out"), ("ep", "evidence"), ("perceptron", "held-out"), ("cells", "held-out")],
+)
+def test_a_width_that_loses_distances_is_not_chosen(kind, gamma):
+    """Sparse rows far from the origin: the width to begin with is kept, narrower ones are lost."""
+    rng = np.random.default_rng(0)
+    near = rng.normal(size=(60, 2))
+    rows, y = sp.csr_matrix(near + 1.7e6), (near[:, 0] > 0).astype(int)
+    cells = {"cell_size": 20, "n_landmarks": 0} if kind == "cells" else {}
+    settings = {"kernel": "rbf", "softness": 0.1, "bias": 1.0, "n_draws": 10, "random_state": 0}
+    clf = BayesPointClassifier(inference="ep" if cells else kind, gamma=gamma, **settings, **cells)
+    assert clf.fit(rows, y).score(rows, y) > 0.8
+    with pytest.raises(ValueError, match="distances between rows of X are lost"):
+        clf.set_params(gamma=4 * clf.gamma_ if np.ndim(clf.gamma_) == 0 else 4.0).fit(rows, y)
+
+
 def test_predictions_are_never_nan():
     clf = machine("perceptron").fit(X, Y)
     wrong = clf.predictor_.bayes_points * np.nan
@@ -224,6 +213,51 @@ def test_predictions_are_never_nan():
             ValueError, match=r"has no number for rows \[0, 1, 2, 3, 4\] and 1 more"
         ):
             getattr(clf, method)(X)
+
+
+class Nowhere(ClassifierMixin, BaseEstimator):
+    """A classifier of another library, whose probabilities of some rows are NaN."""
+
+    def fit(self, X, y):  # noqa: ARG002
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        first = np.asarray(X)[:, :1]
+        return np.where(first > 1, np.nan, expit(np.column_stack([-first, first])))
+
+    def predict(self, X):
+        return np.zeros(len(X), dtype=int)
+
+
+@pytest.mark.parametrize("kind", [PredictionSetClassifier, RejectingClassifier])
+def test_other_classifiers_that_have_no_number(kind):
+    below = X[X[:, 0] <= 1]
+    calm = {"confidence_level": 0.1} if kind is PredictionSetClassifier else {"coverage": 0.5}
+    clf = kind(Nowhere().fit(X, Y), cv="prefit", **calm)
+    words = r"Nowhere.predict_proba has no number for rows \[2\] of X"
+    with pytest.raises(ValueError, match=words):
+        clf.fit(X, Y)
+    clf.fit(below, Y[X[:, 0] <= 1])
+    decide = clf.predict_set if kind is PredictionSetClassifier else clf.decide
+    for method in (decide, clf.predict_proba):
+        method(below)  # a control
+        with pytest.raises(ValueError, match=words):
+            method(X)
+
+
+def test_what_a_fit_and_a_query_return_is_never_nan():
+    clf = machine("ep").fit(X, Y)
+    gaps = np.where(np.arange(6)[:, None] == 3, np.nan, clf.held_out_proba_)
+    clf.trained_ = replace(clf.trained_, held_out=gaps.astype(np.float32))
+    with pytest.raises(ValueError, match=r"held_out_proba_ has no number for rows \[3\]"):
+        clf.held_out_proba_  # noqa: B018
+    clf = machine("perceptron").fit(X, Y)
+    wrong = [draws * np.nan for draws in clf.predictor_.committee]
+    clf.predictor_ = replace(clf.predictor_, committee=wrong)
+    for ask in (lambda: query(clf, X, 1), lambda: utilities(clf, X)):
+        with pytest.raises(ValueError, match=r"has no number for rows"):
+            ask()
 
 
 def test_what_is_masked_is_missing_in_a_table():
@@ -238,3 +272,12 @@ def test_what_is_masked_is_missing_in_a_table():
 def test_copies_that_would_have_to_be_made():
     with pytest.raises(ValueError, match=r"sample_weight asks for 6e\+09 copies of rows"):
         machine("onion").fit(X, Y, sample_weight=np.full(6, 1e9))
+
+
+def test_weights_next_to_nothing_have_label_errors():
+    rng = np.random.default_rng(0)
+    proba, label = rng.dirichlet(np.ones(3), size=15), rng.integers(3, size=15)
+    for weight in (1.0, 1e-300, 5e-324):
+        found = label_errors(proba, label, np.full(15, weight), np.zeros(3)).proba
+        assert np.all(np.isfinite(found))
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)

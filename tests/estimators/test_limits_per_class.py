@@ -122,7 +122,10 @@ BAD = [
     ({"min_precision": {1: 1.0}}, r"min_precision\[1\]=1.0 is not valid"),
     ({"min_recall": {"1": 0.9}}, "min_recall names the class '1', which is not among"),
     ({"min_recall": {1: 0.9}, "coverage": 0.9}, "coverage=0.9 and min_precision or min_recall"),
-    ({"min_recall": {1: 0.9}, "confidence": "gap"}, "confidence='gap' does not go with min_prec"),
+    (
+        {"min_recall": {1: 0.9}, "confidence": "gap"},
+        "confidence='gap' does not work with min_prec",
+    ),
 ]
 
 

@@ -46,6 +46,7 @@ TRUSTED = [
     "bayespoint.inference.ep.cells.method.HeldCells",
     "bayespoint.inference.ep.cells.prediction.CellModel",
     "bayespoint.inference.ep.method.HeldSites",
+    "bayespoint.inference.ep.origin.Origin",
     "bayespoint.inference.perceptron.ensemble.PerceptronSums",
     "bayespoint.space.kernels.Kernel",
     "bayespoint.space.kernels.Points",
@@ -231,3 +232,25 @@ def test_export_by_suffix(trained, tmp_path, capsys):
     assert caught.value.exit_code == 2
     assert "must end in .onnx or .skops" in capsys.readouterr().err
     assert not (tmp_path / "m.txt").exists()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_size_follows_the_data_and_copies_agree_to_the_bit(n_classes):
+    """Neither m × m matrices nor draws are in a copy, which makes them again."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 20))
+    y = np.digitize(X[:, 0], [0.0] if n_classes == 2 else [-0.5, 0.5])
+    clf = BayesPointClassifier(inference="ep", **FIXED).fit(X, y)
+    before = vars(clf.predictor_).copy()
+    stored = pickle.dumps(clf)
+    assert len(stored) < 5 * X.nbytes  # one matrix alone is 12 times as large
+    again, new = pickle.loads(stored), rng.normal(size=(30, 20))
+    for ask in (
+        lambda c: c.predict_proba(new),
+        lambda c: c.sample_proba(new, 5, random_state=0),
+        lambda c: c.posterior(0).coef,
+        lambda c: c.posterior(0).bayes_point(),
+    ):
+        np.testing.assert_array_equal(ask(again), ask(clf))
+    assert len(pickle.dumps(again)) < 5 * X.nbytes  # what was made is not in the model
+    assert all(vars(clf.predictor_)[name] is value for name, value in before.items())

@@ -143,7 +143,7 @@ def test_bad_curves_are_refused():
         ({"sample_weight": [1, np.inf]}, "sample_weight contains NaN or infinity"),
         (
             {"sample_weight": [1]},
-            r"sample_weight must hold one weight a row of X, shape \(2,\); got shape \(1,\)",
+            r"sample_weight must hold one weight per row of X, shape \(2,\); got shape \(1,\)",
         ),
     ]
     assert_refused(risk_coverage_curve, cases, **good)

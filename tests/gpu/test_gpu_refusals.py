@@ -271,7 +271,7 @@ def test_label_errors_that_were_left_out_say_why(cancer, monkeypatch):
         _ = clf.label_error_proba_
     for other in ({"decision": "vote"}, {"device": "cpu"}, {"inference": "ep"}):
         assert make(**settings | other).fit(X, y).label_error_proba_.shape == (22,)
-    with pytest.raises(AttributeError, match=r"fitted with 'perceptron'"):
+    with pytest.raises(AttributeError, match=r"this fit used 'perceptron'"):
         _ = make().fit(X, y).label_error_proba_
     # Where the model was taken there may be no GPU.
     monkeypatch.setattr("bayespoint.inference.engines.torch_device", devices.torch_device)

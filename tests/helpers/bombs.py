@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import random
 import subprocess
 import sys
 
@@ -45,11 +46,15 @@ def outcome(how, path):
     return int(peak), float(seconds), said.strip()
 
 
-def write_gzip(path, start, repeated, n_bytes):
-    """Pack a text that begins so and then repeats, n bytes of it, without having it in memory."""
+def write_gzip(path, start, repeated, n_bytes, padding=0):
+    """Pack a text that begins so and then repeats, n bytes of it, without having it in memory.
+
+    ``padding``: bytes of letters at random in the end, which lower the ratio.
+    """
     part = repeated * (2**20 // len(repeated))
     with gzip.open(path, "wb", compresslevel=6) as file:
         file.write(start)
         for _ in range(n_bytes // len(part)):
             file.write(part)
+        file.write(random.Random(0).randbytes(padding // 2).hex().encode())
     return path

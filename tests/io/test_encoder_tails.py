@@ -172,7 +172,7 @@ def test_odd_states_are_refused():
         {"knots": [1.0], "places": [0.5]}, {"knots": rising, "places": rising},
     ]:  # fmt: skip
         state = state_with(**changes)
-        with pytest.raises(ValueError, match="stored encoder is not sound: knots"):
+        with pytest.raises(ValueError, match="stored encoder is not valid: knots"):
             TableEncoder.from_state(state)
     with pytest.raises(ValueError, match="long_tails='keep' has no knots"):
         TableEncoder.from_state(state_with() | {"long_tails": "keep"})

@@ -76,3 +76,14 @@ def test_wrong_types_of_arrays(good, tmp_path):
             document["arrays"][0]["dtype"] = dtype
 
         refused(edited(good, tmp_path / "m.bpm", change), "dtype", dtype)
+
+
+def test_sites_that_are_no_distribution_say_so(tmp_path):
+    def negative(document, members):
+        number = place(document, "predictor_", "origin", "sites")["array"]
+        replaced_array(members, document, number, np.full((1, 2, 60), -1e3))
+
+    model_file.save(tmp_path / "good.bpm", fitted(inference="ep", decision="calibrated"))
+    damaged = model_file.load(edited(tmp_path / "good.bpm", tmp_path / "m.bpm", negative))
+    with pytest.raises(ValueError, match="sites of this model are no distribution"):
+        damaged.classifier.predict(data()[0])

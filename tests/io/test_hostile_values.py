@@ -175,6 +175,10 @@ def votes():
     return fitted(inference="ep", decision="vote")
 
 
+def sampled():
+    return fitted(inference="billiard")
+
+
 def calibrated():
     return fitted(inference="ep")
 
@@ -199,6 +203,10 @@ UNSUITED = {
         (changed("settings_.decision", "span_vote"), "is a GaussianPredictor for 'span_vot"),
         (changed("trained_.label", None), "one of label_proba and label only"),
         (changed(f"{KERNEL}.center", None), "center must be there for dense points"),
+        (changed("predictor_.origin", None), "whitener must be there where predictor_.origin is"),
+        (changed("draws_.n_draws", 7), "origin.n_draws is 8; arrays have 7"),
+    ],
+    sampled: [
         (changed("draws_.coef", []), "decision 'vote' needs draws"),
     ],
     calibrated: [

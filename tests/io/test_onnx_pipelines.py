@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.io.encoder import TableEncoder
+from bayespoint.io.encoder.dates import date_values
 from bayespoint.io.onnx import register, to_onnx
 from bayespoint.io.tables import Table
 
@@ -135,6 +136,26 @@ def test_encoder_in_the_graph():
     np.testing.assert_array_equal(found["rejected"], clf.reject(X))
     with pytest.raises(ValueError, match="makes 8 features"):
         to_onnx(model.fit(*problem()[:2]), encoder=encoder)
+
+
+def test_a_graph_takes_the_numbers_that_dates_become():
+    days = np.datetime64("2022-12-01") + 9 * np.arange(60)
+    columns = np.array(days.astype(str), dtype=object), np.array(["1,5", "2"] * 30, dtype=object)
+    train, y = Table(("day", "x"), columns), np.repeat(["a", "b"], 30)
+    encoder = TableEncoder().fit(train)
+    X = encoder.transform(train)
+    clf = BayesPointClassifier(**SETTINGS).fit(X, y)
+    graph = to_onnx(clf, encoder=encoder)
+    parts = date_values(encoder.columns_[0], days.astype("datetime64[s]")).T
+    given = [*parts, np.array([1.5, 2.0] * 30)]
+    assert [one.doc_string for one in graph.graph.input] == encoder.feature_names_
+    session = session_of(graph)
+    fed = {
+        one.name: values.astype(np.float32)[:, None]
+        for one, values in zip(session.get_inputs(), given, strict=True)
+    }
+    names = [output.name for output in session.get_outputs()]
+    assert_equal(dict(zip(names, session.run(None, fed), strict=True)), clf, X)
 
 
 def test_blocks_of_the_guide(tmp_path, monkeypatch, capsys):

@@ -4,6 +4,7 @@ import doctest
 import inspect
 import itertools
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -63,12 +64,19 @@ def shorter(check, n=45):
 
 CHECKS = list(checks.yield_checks(RiverClassifier(settings())))
 
+# River's checks leave out features by chance, and with a numeric width, columns of its data sets
+# (unscaled, as they come) then differ so much that the warning is right.
+unscaled = pytest.mark.filterwarnings("ignore:features are on very different scales:UserWarning")
 
+
+@unscaled
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_check_of_river_on_its_first_rows(check):
+    random.seed(0)  # which features these are
     shorter(check)(RiverClassifier(settings()))
 
 
+@unscaled
 @pytest.mark.slow
 def test_all_checks_of_river():
     checks.check_estimator(RiverClassifier(settings()))

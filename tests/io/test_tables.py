@@ -71,7 +71,8 @@ BAD_CSV = [
     ("1,2\n3,4\n", "first line must hold the names"),
     ('a,b\n1,"x\n', "line 2.* never closed"), ('a,b\n1,"x"y\n', "line 2: a quote"),
     ("a\n1e999\n", "column 'a', line 2: .*too large"), ("a\n1\n-inf\n", "line 3: .*infinite"),
-    ("a\n1\0\n", "line 2 holds a NUL"), ("a\nü\n".encode("latin-1"), "line 2 is not UTF-8"),
+    ("a\n1\0\n", "line 2 holds a NUL"), (b"a\n\xff\n", "line 2 is not UTF-8"),
+    ("a\n雑音\n".encode("shift_jis"), "not UTF-8"),
     ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
     ("a\n" + "x" * 200_000, "line 2: a cell has more"),
     (",".join(f"c{i}" for i in range(100_001)) + "\n", "at most 100,000"),
@@ -206,7 +207,7 @@ def test_bad_npz(tmp_path):
         read(tmp_path, npz(X=np.eye(2), x1=np.ones(2)), "x.npz")
     with pytest.raises(TableError, match="unpickled"):
         read(tmp_path, npz(y=np.array([None, 1])), "x.npz")
-    with pytest.raises(TableError, match="not a sound NPZ"):
+    with pytest.raises(TableError, match="not a valid NPZ"):
         read(tmp_path, npz(X=np.eye(50))[:-40], "x.npz")
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
@@ -231,11 +232,15 @@ def test_parquet(tmp_path):
         [1.0, None, 3.0], [0.5, None, 2.0], [1.0, 0.0, None], ["x", None, None], ["u", "v", "u"],
         [str(2**60 + 1), "2", "3"],
     ]  # fmt: skip
-    parquet.write_table(pyarrow.table({"when": pyarrow.array([1], pyarrow.timestamp("s"))}), path)
-    with pytest.raises(TableError, match="'when' is of type timestamp"):
+    times = pyarrow.array([1, None], pyarrow.timestamp("s"))
+    exact = pyarrow.array([1, 2]).cast(pyarrow.decimal128(20, 1))
+    parquet.write_table(pyarrow.table({"when": times, "exact": exact}), path)
+    assert values(read_table(path)) == [["1970-01-01 00:00:01", None], [1.0, 2.0]]
+    parquet.write_table(pyarrow.table({"a": [[1]], "x": [1], "b": [b"1"]}), path)
+    with pytest.raises(TableError, match=r"'a' is of type list.*'b' is of type binary"):
         read_table(path)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(TableError, match="not a sound Parquet"):
+    with pytest.raises(TableError, match="not a valid Parquet"):
         read_table(path)
 
 

@@ -180,19 +180,18 @@ def test_a_missing_set_says_what_was_tried(folder, monkeypatch):
     for name, answer in answers.items():
         assert re.search(f"{folder.name}.* missing.*{answer}", told(name)), name
     monkeypatch.delenv(datasets.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     for name, answer in answers.items():
-        expected = f"'{name}' was not found.*is not set.*{answer}.*Set {datasets.VARIABLE} to"
+        home = r"It is published at https?://.*: fetch it by bayespoint reproduce --fetch"
+        expected = f"'{name}' was not found: .*bayespoint.data.* missing.*{answer}.*{home}"
         assert re.search(expected, told(name)), name
 
 
-def test_missing_splits_say_what_to_set(folder, monkeypatch):
-    with pytest.raises(datasets.DataNotFoundError, match=r"raetsch\.npz is missing"):
-        datasets.raetsch("banana", 1)
+@pytest.mark.parametrize(("name", "home"), [("german", "github.com/tdiethe"), ("banana", "1460")])
+def test_missing_splits_say_where_they_are_published(folder, name, home):
+    with pytest.raises(datasets.DataNotFoundError, match=f"was not found: .*{home}.*--fetch"):
+        datasets.raetsch(name, 1)
     assert list(folder.iterdir()) == []
-    monkeypatch.delenv(datasets.VARIABLE)
-    message = f"'banana' was not found.*is not set.*Set {datasets.VARIABLE} to"
-    with pytest.raises(datasets.DataNotFoundError, match=message):
-        datasets.raetsch("banana", 1)
 
 
 def test_unknown_names_are_refused():

@@ -15,7 +15,7 @@ from bayespoint.papers.reproduction import (
     kgs_figure_4,
 )
 from bayespoint.papers.reproduction.folder import plain
-from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, NOT_REPRODUCED, REPRODUCED
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, OPEN, REFUTED, REPRODUCED
 
 # ---------------------------------------------------------------------- JMLR
 
@@ -24,13 +24,13 @@ def test_jmlr_figure_2():
     name, data = "jmlr-figure-2", stored("jmlr-figure-2")
     found = verdicts(name, data)
     assert [*found[:2], found[3]] == [BY_CONSTRUCTION, REPRODUCED, BY_CONSTRUCTION]
-    assert verdicts(name, data, halfway_margin=-1e-3)[0] == NOT_REPRODUCED
+    assert verdicts(name, data, halfway_margin=-1e-3)[0] == REFUTED
     shifted = (np.array(data["corners"]) + 0.01).tolist()
-    assert verdicts(name, data, corners=shifted)[1] == NOT_REPRODUCED
-    assert verdicts(name, data, area=1.2 * data["area"])[2] == NOT_REPRODUCED
-    assert verdicts(name, data, cells=93)[3] == NOT_REPRODUCED
+    assert verdicts(name, data, corners=shifted)[1] == REFUTED
+    assert verdicts(name, data, area=1.2 * data["area"])[2] == REFUTED
+    assert verdicts(name, data, cells=93)[3] == REFUTED
     three = {"n_random": 10_000, "area": 0.04, "consistent": 400 + round(2.5 * 19.6)}
-    assert verdicts(name, data, **three)[2] == NOT_REPRODUCED
+    assert verdicts(name, data, **three)[2] == REFUTED
 
 
 def test_jmlr_figure_5():
@@ -39,9 +39,9 @@ def test_jmlr_figure_5():
     data["rbf"]["ratio"][1][0] = 2.0
     data["cosine"][-1] = 0.5
     flat = {"rbf__pancakes": [0.9], "rbf__falls": 0.99, "linear_rank": 3}
-    expected = [NOT_REPRODUCED, REPRODUCED, *[NOT_REPRODUCED] * 3]
+    expected = [REFUTED, REPRODUCED, *[REFUTED] * 3]
     assert verdicts(name, data, **flat) == expected
-    assert verdicts(name, data, rbf__pancakes=[0.5])[1] == NOT_REPRODUCED
+    assert verdicts(name, data, rbf__pancakes=[0.5])[1] == OPEN
 
 
 def test_jmlr_figure_6():
@@ -52,7 +52,7 @@ def test_jmlr_figure_6():
         "summary__ball__gain": -0.1, "summary__svm__gain": -0.1, "summary__angle__correlation": 0.0,
         "summary__gain__correlation": -0.5, "shown__regular__billiard_angle": 3.0,
     }  # fmt: skip
-    assert verdicts(name, data, **worse) == [NOT_REPRODUCED] * 7
+    assert verdicts(name, data, **worse) == [REFUTED] * 7
 
 
 def test_summary_of_jmlr_figure_6_tells_gains_that_grow():
@@ -75,10 +75,10 @@ def test_jmlr_figure_7():
         return {f"table__bpm_{column}": [factor * value for value in table[f"svm_{column}"]]}
 
     assert verdicts(name, data, **of_svm("roughness", 0.5))[3] == REPRODUCED
-    assert verdicts(name, data, **of_svm("roughness", 1))[3] == NOT_REPRODUCED
-    assert verdicts(name, data, **of_svm("margin", 2))[1:3] == [NOT_REPRODUCED] * 2
+    assert verdicts(name, data, **of_svm("roughness", 1))[3] == REFUTED
+    assert verdicts(name, data, **of_svm("margin", 2))[1:3] == [REFUTED] * 2
     assert verdicts(name, data, **of_svm("slope", 0.9))[4] == REPRODUCED
-    assert verdicts(name, data, **of_svm("slope", 1.1))[4] == NOT_REPRODUCED
+    assert verdicts(name, data, **of_svm("slope", 1.1))[4] == OPEN
 
 
 def heart_like(n=40):
@@ -103,7 +103,7 @@ def test_jmlr_figure_8():
         assert [verdict == REPRODUCED for verdict in worse] == [
             False, True, True, False, True, False,
         ]  # fmt: skip
-    assert verdicts(name, data, toy__nearer=-0.2)[2] == NOT_REPRODUCED
+    assert verdicts(name, data, toy__nearer=-0.2)[2] == REFUTED
 
 
 def gaussian_errors(gains, n=100):
@@ -140,12 +140,12 @@ def test_jmlr_table_1_of_the_published_numbers_is_reproduced():
 def test_jmlr_table_1_fails_where_machines_do_not_differ_or_are_worse():
     name = "jmlr-table-1"
     equal = table_1_data(gaussian_errors(dict.fromkeys(jmlr_table_1.TABLE_1, 0.0)))
-    assert verdicts(name, equal)[14:] == [NOT_REPRODUCED] * 7
+    assert verdicts(name, equal)[14:] == [REFUTED] * 7
     one = equal["sets"]["heart"]
     found = verdicts(name, equal, sets__heart=one | {"svm": 20.0, "bpm": 20.0})
-    assert found[:2] == [NOT_REPRODUCED, "better"]
+    assert found[:2] == [REFUTED, "better"]
     found = verdicts(name, equal, sets__heart=one | {"svm": 30.0, "bpm": 30.0})
-    assert found[:2] == [NOT_REPRODUCED, NOT_REPRODUCED]
+    assert found[:2] == [REFUTED, REFUTED]
 
 
 # ---------------------------------------------------------------------- KGS
@@ -165,7 +165,7 @@ def test_kgs_figure_1():
     np.testing.assert_array_equal(counts + shifted, kgs_figure_1.MANY)
     data[few] |= {"several": 0.1, "most_clean": 2}
     data[many] |= {"one_hill": 0.1, "one_near": 0.1}
-    assert verdicts(name, data) == [NOT_REPRODUCED] * 4
+    assert verdicts(name, data) == [REFUTED] * 4
 
 
 def test_kgs_figure_3():
@@ -175,7 +175,7 @@ def test_kgs_figure_3():
     assert data["diversity"][0] == data["check_diversity"][0] == 0  # no errors, no difference
     assert all(len(grids) == kgs_figure_3.DRAWS for grids in data["grids"])
     flat = {"step": [0.1] * 3, "step_error": [0.1] * 3}
-    assert verdicts(name, data, **flat) == [NOT_REPRODUCED] * 3
+    assert verdicts(name, data, **flat) == [REFUTED] * 3
 
 
 def test_kgs_figure_4():
@@ -185,4 +185,4 @@ def test_kgs_figure_4():
     ahead = {"gap": [0.5] * len(data["gap"]), "gap_error": [0.1] * len(data["gap"])}
     assert verdicts(name, data, **ahead) == [REPRODUCED] * 2
     behind = {"gap": [-0.5] * len(data["gap"])}
-    assert verdicts(name, data, **behind) == [NOT_REPRODUCED] * 2
+    assert verdicts(name, data, **behind) == [REFUTED, OPEN]

@@ -7,7 +7,7 @@ from helpers.items import verdicts
 from bayespoint.papers import datasets
 from bayespoint.papers.reproduction import digits, jmlr_figure_9, jmlr_figure_10
 from bayespoint.papers.reproduction.folder import plain
-from bayespoint.papers.reproduction.item import BETTER, NOT_REPRODUCED, REPRODUCED, Run
+from bayespoint.papers.reproduction.item import BETTER, OPEN, REFUTED, REPRODUCED, Run
 
 TABLE = np.array(digits.MNIST_TABLE)
 
@@ -94,12 +94,12 @@ def test_figure_2_compares_all_published_numbers():
 
 
 def test_figure_2_can_fail_and_can_be_better():
-    assert set(verdicts("lsb-figure-2", rejection_data(0.5))[:12]) == {NOT_REPRODUCED}
+    assert set(verdicts("lsb-figure-2", rejection_data(0.5))[:12]) == {REFUTED}
     assert set(verdicts("lsb-figure-2", rejection_data(-0.3))[:11]) == {BETTER}
     data = rejection_data()
     data["tables"] = [table[::-1] for table in data["tables"]]
     data["error"][2] = 2.3
-    assert verdicts("lsb-figure-2", data)[-2:] == [NOT_REPRODUCED, NOT_REPRODUCED]
+    assert verdicts("lsb-figure-2", data)[-2:] == [REFUTED, REFUTED]
 
 
 def jmlr_9_data(usps=4.73):
@@ -112,9 +112,9 @@ def jmlr_9_data(usps=4.73):
 def test_jmlr_figure_9_can_fail():
     assert set(verdicts("jmlr-figure-9", jmlr_9_data())) == {REPRODUCED}
     rows = jmlr_figure_9.compare(jmlr_9_data(6.0))
-    assert rows[1].verdict == NOT_REPRODUCED
+    assert rows[1].verdict == OPEN
     assert "USPS: comparable" in rows[5].what
-    assert rows[5].verdict == NOT_REPRODUCED
+    assert rows[5].verdict == REFUTED
 
 
 # ---------------------------------------------------------------------- the images that matter
@@ -137,7 +137,7 @@ def figure_10_data(n_wrong=20, n_doubted=10, monotone=True):
 def test_figure_10_can_fail():
     assert set(verdicts("jmlr-figure-10", figure_10_data())) == {REPRODUCED}
     poor = figure_10_data(n_wrong=1, n_doubted=2, monotone=False)
-    assert set(verdicts("jmlr-figure-10", poor)) == {NOT_REPRODUCED}
+    assert set(verdicts("jmlr-figure-10", poor)) == {REFUTED}
 
 
 def test_images_survive_as_text():

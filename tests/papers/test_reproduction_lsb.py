@@ -8,7 +8,7 @@ from scipy.stats import ks_2samp, kstest
 from bayespoint import VersionSpace, inference
 from bayespoint.papers.reproduction import lsb_figure_1, lsb_question
 from bayespoint.papers.reproduction.folder import plain
-from bayespoint.papers.reproduction.item import NOT_REPRODUCED, REPRODUCED
+from bayespoint.papers.reproduction.item import OPEN, REFUTED, REPRODUCED
 
 # ---------------------------------------------------------------------- figure 1
 
@@ -33,9 +33,9 @@ def test_figure_1_tells_shift_and_shape_apart(monkeypatch):
     name = "lsb-figure-1"
     assert verdicts(name, errors_data(20, 4, 20, 4)) == [REPRODUCED] * 4
     shifted = verdicts(name, errors_data(20, 4, 26, 6))
-    assert shifted == [NOT_REPRODUCED, NOT_REPRODUCED, REPRODUCED, REPRODUCED]
+    assert shifted == [REFUTED, REFUTED, REPRODUCED, REPRODUCED]
     bent = verdicts(name, errors_data(20, 4, 20, 6, skew=True))
-    assert bent == [NOT_REPRODUCED] * 4
+    assert bent == [REFUTED] * 4
 
 
 def test_smoothed_counts_are_uniform_within_a_count():
@@ -125,12 +125,12 @@ def test_the_question_can_be_answered_both_ways():
     name, data = "lsb-question", stored("lsb-question")
     found = verdicts(name, data)
     assert len(found) == 8
-    assert found[:3] == [NOT_REPRODUCED] * 3  # angle, margin, test outputs
+    assert found[:3] == [REFUTED] * 3  # angle, margin, test outputs
     # A second billiard in the place of the perceptrons.
     same = {f"{problem}__perceptron": part["check"] for problem, part in data.items()}
     found = verdicts(name, data, **same)
     assert found[:4] == [REPRODUCED] * 4
-    assert found[-1] == NOT_REPRODUCED  # repeats: not in draws of a continuous law
+    assert found[-1] == OPEN  # repeats: not in draws of a continuous law
 
 
 @pytest.mark.usefixtures("few_draws")

@@ -10,7 +10,7 @@ from bayespoint.papers.reproduction import (
     rm_figure_18_3,
     rm_figure_18_4,
 )
-from bayespoint.papers.reproduction.item import NOT_REPRODUCED, REPRODUCED
+from bayespoint.papers.reproduction.item import REFUTED, REPRODUCED
 
 RECTANGLE = np.array([[1.0, 2.0], [5.0, 2.0], [5.0, 3.0], [1.0, 3.0]])
 MIDDLE = np.array([3.0, 2.5])
@@ -196,23 +196,23 @@ def test_random_chords_cover_evenly():
 def test_statements_about_polygons_can_fail():
     name, data = "rm-figure-18.1", stored("rm-figure-18.1")
     assert set(verdicts(name, data)) == {REPRODUCED}
-    assert verdicts(name, data, off=1e-3)[0] == NOT_REPRODUCED
-    assert verdicts(name, data, shortest=0.0)[1] == NOT_REPRODUCED
+    assert verdicts(name, data, off=1e-3)[0] == REFUTED
+    assert verdicts(name, data, shortest=0.0)[1] == REFUTED
     # Were the polygon symmetric, its lines would meet, and both statements would fail.
     name, data = "rm-figure-18.2", stored("rm-figure-18.2")
     assert set(verdicts(name, data)) == {REPRODUCED}
     symmetric = data["shapes"]["symmetric hexagon"]
-    assert set(verdicts(name, data, shapes__polygon=symmetric)) == {NOT_REPRODUCED}
+    assert set(verdicts(name, data, shapes__polygon=symmetric)) == {REFUTED}
     name, data = "rm-figure-18.3", stored("rm-figure-18.3")
     equal = [[0.5, 0.01, 0.0, 0.01]] * len(rm_figure_18_3.STRETCHES)
     worse = {"mass_over_circle": equal, "ellipse_over_circle": equal}
     found = verdicts(name, data, shown_distance=data["shown_distance"][::-1], **worse)
-    assert found == [NOT_REPRODUCED] * 3
+    assert found == [REFUTED] * 3
     # A ball that stays in part of the polygon.
     name, data = "rm-figure-18.4", stored("rm-figure-18.4")
     for row in data["balls"]:
         row |= {"visited": 0.5, "uneven": 1.0, "p": 1e-9}
-    assert verdicts(name, data) == [NOT_REPRODUCED] * 3
+    assert verdicts(name, data) == [REFUTED] * 3
 
 
 def test_bayes_point_is_the_best_of_all_centres():

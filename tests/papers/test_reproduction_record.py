@@ -9,8 +9,8 @@ from helpers.paths import ROOT
 
 from bayespoint.displays.style import pyplot
 from bayespoint.papers import reproduction
-from bayespoint.papers.reproduction import folder
-from bayespoint.papers.reproduction.item import overall
+from bayespoint.papers.reproduction import folder, pages
+from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, OPEN, REFUTED, overall
 
 DOCS = ROOT / "docs" / "reproduction"
 
@@ -35,8 +35,13 @@ def test_the_documented_run_is_complete_and_as_published():
     records = folder.read_folder(DOCS)
     assert [record["name"] for record in records] == list(reproduction.NAMES)
     assert not any(record["quick"] for record in records)
-    page = (DOCS / folder.PAGE).read_text(encoding="utf-8")
-    assert page == folder.page(records)
+    page = ""
+    for paper in WANTED:
+        theirs = [record for record in records if reproduction.load(record["name"]).paper == paper]
+        written = (DOCS / pages.page_name(paper)).read_text(encoding="utf-8")
+        assert written == pages.paper_page(paper, theirs)
+        page += written
+    assert (DOCS / pages.INDEX).read_text(encoding="utf-8") == pages.index(records)
     thoughts = [part.split("\n\n")[0] for part in page.split("\n*Why.* ")[1:]]
     assert len(thoughts) == len(records)
     for text in thoughts:
@@ -44,8 +49,23 @@ def test_the_documented_run_is_complete_and_as_published():
         assert "{" not in text
         assert "nan" not in re.findall(r"\w+", text)
     # Titles keep their capitals.
-    assert "### Figure 2: MNIST by ten" in page
-    assert "### Breast cancer: Wisconsin" in page
+    assert "## Figure 2: MNIST by ten" in page
+    assert "## Breast cancer: Wisconsin" in page
+
+
+def test_the_index_counts_every_row_once():
+    records = folder.read_folder(DOCS)
+    rows = [row for record in records for row in record["rows"]]
+    counted = pages.counts(records).total() + pages.counts(records, ours=True).total()
+    assert counted == sum(row["verdict"] != BY_CONSTRUCTION for row in rows)
+    # What is open says why, and nothing is open without a reason.
+    assert all(row["unsaid"] for row in rows if row["verdict"] == OPEN)
+    assert not any(row["unsaid"] for row in rows if row["verdict"] == REFUTED)
+    index = pages.index(records)
+    for record in records:
+        item = reproduction.load(record["name"])
+        link = f"[{item.name}]({pages.page_name(item.paper)}#{pages.anchor(item.name)})"
+        assert f"| {link} | {item.finding}" in index
 
 
 # Of a second or two: their statements, and their thoughts on the page, have other tests.
@@ -60,7 +80,7 @@ SLOWLY_DRAWN = ("jmlr-figure-6", "jmlr-figure-10", "rm-figure-18.2", "rm-table-1
 )  # fmt: skip
 def test_verdicts_and_picture_follow_from_the_stored_numbers(name):
     item = reproduction.load(name)
-    for text in (item.title, item.then, item.now, item.alt):
+    for text in (item.title, item.then, item.now, item.alt, item.finding, item.source):
         assert len(text.strip()) > 10
     assert "\n" not in item.title
     assert len(item.title) < 90
@@ -69,6 +89,12 @@ def test_verdicts_and_picture_follow_from_the_stored_numbers(name):
     assert [row.verdict for row in rows] == [row["verdict"] for row in record["rows"]]
     assert [list(row.cells()) for row in rows] == record["cells"]
     assert overall(rows) == record["verdict"]
+    # Every number is explained; "x_error" is the standard error of "x".
+    assert record["keys"] == item.keys
+    assert set(item.keys) <= set(record["data"])
+    assert {key.removesuffix("_error") for key in record["data"]} <= {
+        key.removesuffix("_error") for key in item.keys
+    }
     assert (DOCS / f"{name}.png").is_file()
     if name not in SLOWLY_DRAWN:
         plt = pytest.importorskip("matplotlib.figure")

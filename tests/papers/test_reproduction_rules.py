@@ -7,8 +7,15 @@ import joblib
 import numpy as np
 import pytest
 
-from bayespoint.papers.reproduction import folder
-from bayespoint.papers.reproduction.item import BY_CONSTRUCTION, Claim, Quantity, Run, overall
+from bayespoint.papers.reproduction import folder, pages
+from bayespoint.papers.reproduction.item import (
+    BY_CONSTRUCTION,
+    Claim,
+    Quantity,
+    Run,
+    left_open,
+    overall,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -18,13 +25,13 @@ def test_a_number_is_reproduced_within_two_standard_errors():
     for measured, better, verdict in (
         (1.0, "lower", "reproduced"),
         (1.19, "lower", "reproduced"),
-        (1.21, "lower", "not reproduced"),
+        (1.21, "lower", "refuted"),
         (0.79, "lower", "better"),
         (1.21, "higher", "better"),
-        (0.79, "higher", "not reproduced"),
-        (0.79, None, "not reproduced"),
-        (1.21, None, "not reproduced"),
-        (NAN, "lower", "not reproduced"),
+        (0.79, "higher", "refuted"),
+        (0.79, None, "refuted"),
+        (1.21, None, "refuted"),
+        (NAN, "lower", "refuted"),
     ):
         row = Quantity("x", 1.0, measured, **errors, better=better)
         assert row.verdict == verdict, row
@@ -33,17 +40,17 @@ def test_a_number_is_reproduced_within_two_standard_errors():
 def test_a_tolerance_adds_to_chance():
     row = Quantity("x", 1.0, 1.25, measured_error=0.1, tolerance=0.05 + 1e-9)
     assert row.verdict == "reproduced"
-    assert replace(row, tolerance=0.04).verdict == "not reproduced"
+    assert replace(row, tolerance=0.04).verdict == "refuted"
     assert "within 0.04" in replace(row, tolerance=0.04).cells()[1]
 
 
 def test_a_tolerance_may_have_one_side():
     row = Quantity("x", 100.0, 102.0, measured_error=0.1, tolerance=(0.0, 2.5), better=None)
     assert row.verdict == "reproduced"
-    assert replace(row, measured=98.0).verdict == "not reproduced"
+    assert replace(row, measured=98.0).verdict == "refuted"
     assert replace(row, measured=99.9).verdict == "reproduced"  # chance has two
     assert replace(row, measured=98.0, tolerance=(2.5, 0.0)).verdict == "reproduced"
-    assert replace(row, tolerance=(2.5, 0.0)).verdict == "not reproduced"
+    assert replace(row, tolerance=(2.5, 0.0)).verdict == "refuted"
     assert "within 0 below and 2.5 above" in row.cells()[1]
 
 
@@ -52,12 +59,12 @@ def test_without_a_standard_error_nothing_is_reproduced():
         for value in (NAN, INF):
             for measured in (0.5, 1.0, 1.5):
                 row = Quantity("x", 1.0, measured, **{error: value})
-                assert row.verdict == "not reproduced", row
+                assert row.verdict == "refuted", row
 
 
 def test_without_errors_numbers_must_be_equal():
     assert Quantity("x", 3, 3).verdict == "reproduced"
-    assert Quantity("x", 3, 4).verdict == "not reproduced"
+    assert Quantity("x", 3, 4).verdict == "refuted"
 
 
 def test_an_item_is_as_good_as_its_worst_row():
@@ -65,18 +72,40 @@ def test_an_item_is_as_good_as_its_worst_row():
     bad = Claim("c", False, "")
     assert overall([good, good]) == "reproduced"
     assert overall([good, better]) == "better"
-    assert overall([good, better, bad]) == "not reproduced"
+    assert overall([good, better, bad]) == "refuted"
+
+
+def test_what_the_paper_leaves_out_makes_a_row_open_only_where_it_fails():
+    good, better = Claim("a", True, ""), Quantity("b", 1, 0)
+    bad, off = Claim("c", False, ""), Quantity("d", 1, 2)
+    rows = left_open("no scaling is given", [good, better, bad, off])
+    assert [row.verdict for row in rows] == ["reproduced", "better", "open", "open"]
+    assert overall(rows) == "open"
+    assert overall([*rows, bad]) == "refuted"
+
+
+def test_our_questions_are_counted_apart_and_decide_only_where_there_is_nothing_else():
+    good, asked = Claim("a", True, ""), Claim("b", False, "", ours=True)
+    assert asked.verdict == "refuted"
+    assert asked.cells()[1] == "our question"
+    assert overall([good, asked]) == "reproduced"
+    assert overall([asked]) == "refuted"
+    rows = [{"verdict": row.verdict, "ours": row.ours} for row in (good, asked)]
+    assert pages.share([{"verdict": "reproduced", "rows": rows}]) == (
+        "1 item: 1 reproduced; 1 published number or statement: 1 reproduced; "
+        "1 question of our own: 1 refuted."
+    )
 
 
 def test_what_holds_by_construction_does_not_count():
     sure, bad = Claim("a", True, "", by_construction=True), Claim("b", False, "")
     assert sure.verdict == BY_CONSTRUCTION
-    assert replace(sure, holds=False).verdict == "not reproduced"  # a mistake of ours
+    assert replace(sure, holds=False).verdict == "refuted"  # a mistake of ours
     assert overall([sure, Claim("c", True, "")]) == "reproduced"
     rows = [{"verdict": row.verdict} for row in (sure, sure, bad, Claim("c", True, ""))]
     record = {"verdict": overall([sure, bad]), "rows": rows}
-    assert folder.share([record]) == (
-        "Reproduced: 0 of 1 items (0%); 1 of 2 numbers and statements (50%)."
+    assert pages.share([record]) == (
+        "1 item: 1 refuted; 2 published numbers and statements: 1 reproduced, 1 refuted."
     )
 
 

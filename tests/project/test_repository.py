@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 
 import pytest
 from helpers.paths import ROOT
@@ -47,6 +48,35 @@ def test_readme_starts_with_two_commands_of_one_line():
     assert all(lines[0].strip() for lines in commands)
 
 
+def broken_links(name, text):
+    """Links of a page to files that are not there, or to headings that they do not have."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        page = (ROOT / name).parent / path if path else ROOT / name
+        if not page.exists():
+            broken.append(target)
+        elif anchor:
+            headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+            if anchor not in {
+                re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+            }:
+                broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_the_front_pages_lead_somewhere(name):
+    assert broken_links(name, read(name)) == []
+
+
+def test_broken_links_are_found():
+    text = "[a](docs/none.md) [b](README.md#none) [c](README.md) [d](https://example.org)"
+    assert broken_links("README.md", text) == ["docs/none.md", "README.md#none"]
+
+
 def test_sh_blocks_sees_every_line():
     text = "a\n```sh\none\n```\n```python\nx\n```\n```sh\none\ntwo\n```\n"
     assert sh_blocks(text) == [["one"], ["one", "two"]]
@@ -55,6 +85,15 @@ def test_sh_blocks_sees_every_line():
 def test_citation_has_the_version_of_the_package():
     version = re.search(r"^version: *[\"']?([^\"'\s]+)", read("CITATION.cff"), re.MULTILINE)
     assert version.group(1) == bayespoint.__version__
+
+
+def test_conda_recipe_has_version_and_dependencies_of_the_package():
+    recipe, project = read("packaging/conda/meta.yaml"), tomllib.loads(read("pyproject.toml"))
+    assert f'version = "{bayespoint.__version__}"' in recipe
+    needed = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["cli"]
+    for name, version in (requirement.split(">=") for requirement in needed):
+        name = {"matplotlib": "matplotlib-base"}.get(name, name)
+        assert f"- {name} >={version}\n" in recipe, name
 
 
 def test_changelog_has_the_version_of_the_package():

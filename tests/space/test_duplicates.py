@@ -209,7 +209,7 @@ def test_labels_are_numbered_as_numpy_does(kind):
     values = [rng.integers(0, 5, 400)]
     if np.dtype(kind).kind in "iu":
         ends = np.iinfo(kind)
-        values += [np.where(values[0] > 2, ends.min, ends.max)]
+        values += [np.array([ends.min, ends.max], kind)[values[0] % 2]]
         values += [np.array([ends.max - 2, ends.max], kind)[values[0] % 2]]
         values += [np.array([ends.min, ends.min + 3], kind)[values[0] % 2]]
     if kind == "i1":

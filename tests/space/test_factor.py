@@ -221,7 +221,9 @@ def test_noise_of_single_precision_does_not_count_as_dimensions():
     A = features(200, 5)
     K = (A @ A.T).astype(np.float32).astype(np.float64)
     assert Factor(K.copy(), np.float32).rank == 5
-    with pytest.raises(ValueError, match="semi-definite"):  # negative control: they are noisy
+    with pytest.raises(
+        ValueError, match="kernel that it comes from, is not positive semi-definite"
+    ):  # negative control: they are noisy
         Factor(K.copy())
 
 

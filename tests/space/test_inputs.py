@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bayespoint import BayesPointClassifier
 from bayespoint._support.threads import open_threads
 from bayespoint.space.inputs import (
     GramInputs,
@@ -111,3 +112,19 @@ def test_columns_that_hardly_count_are_told(kind, X):
     warn_about_scales(Inputs(kind(X)))
     warn_about_scales(Inputs(kind(X * [1.0, 1e-4, 1e-4, 1.0, 1.0])))  # fewer than half
     warn_about_scales(Inputs(kind(X[:, :1])))
+
+
+def test_columns_of_a_data_frame_are_named():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(30, 3)) * [1e6, 1, 1], columns=["income", "a", "b"])
+    y = frame["a"] > 0
+    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0)
+    with pytest.warns(UserWarning, match="hundredth of column 'income'"):
+        clf.fit(frame, y)
+    with pytest.raises(ValueError, match="NaN in columns 'b', and BayesPoint"):
+        clf.fit(frame.assign(b=np.nan), y)
+    with pytest.raises(ValueError, match=r"words .*in columns 'colour', and"):
+        clf.fit(frame.assign(colour="red"), y)
+    with pytest.raises(ValueError, match=r"datetime64.* in columns 'day': .*TableEncoder"):
+        clf.fit(frame.assign(day=pandas.Timestamp("2023-05-17")), y)

@@ -1,0 +1,75 @@
+"""``bayespoint doubt``: rows worth a second look, a page to go through them, clear errors."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from helpers.cli import fails, well, write
+from sklearn.datasets import load_wine
+
+FLIPPED = [2, 31, 87, 108, 144]
+FAST = ["--gamma", "scale", "--softness", "0.1", "--kernel", "rbf"]
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """CSV file with five wrong labels; one of its columns has a name of ours."""
+    X, y = load_wine(return_X_y=True)
+    names = np.array(["<b>barolo</b>", "grignolino", "barbera"])
+    y[FLIPPED] = (y[FLIPPED] + 1) % 3
+    path = tmp_path_factory.mktemp("doubt") / "wine.csv"
+    columns = ["place", *(f"x{k}" for k in range(1, X.shape[1])), "kind"]
+    write(path, columns, ([*row, names[k]] for row, k in zip(X, y, strict=True)))
+    return path
+
+
+def test_rows_page_and_number(wine, tmp_path):
+    rows, page = tmp_path / "doubts.csv", tmp_path / "doubts.html"
+    command = ["doubt", wine, "--target", "kind", *FAST, "--output", rows, "--report", page]
+    found = well(*command)
+    assert "of 178 labels are wrong, with 95% probability between" in found.output
+    with rows.open(newline="") as stream:
+        listed = list(csv.DictReader(stream))
+    assert {row["place"] for row in listed} >= {f"line {i + 2}" for i in FLIPPED[1:4]}
+    wrong = [float(row["probability_wrong"]) for row in listed]
+    assert wrong == sorted(wrong, reverse=True)
+    assert min(wrong) > 0.5
+    assert all(row["label"] != row["suggested"] for row in listed)
+    assert all(len(row["nearest"].split("; ")) == 3 for row in listed)
+    assert "given_place" in listed[0]  # the file's own column of this name
+    text = page.read_text(encoding="utf-8")
+    assert "Labels to look at" in text
+    assert "&lt;b&gt;barolo" in text
+    assert "<b>barolo" not in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def test_budget_and_json(wine):
+    found = well("doubt", wine, "--target", "kind", *FAST, "--budget", "7", "--json", "--quiet")
+    document = json.loads(found.stdout)
+    assert len(document["rows"]) == 7
+    low, high = document["n_wrong_interval"]
+    assert low <= document["n_wrong"] <= high
+    assert {row["row"] - 1 for row in document["rows"]} >= set(FLIPPED[1:4])
+    first = document["rows"][0]
+    assert first["label"] != first["suggested"]
+    assert first["probability_wrong"] >= first["probability_suggested"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--coverage", "0.9"], "doubt decides nothing: leave --coverage"),
+        (["--output", "no/such/folder.csv"], "there is no folder"),
+        (["--output", "a.html", "--report", "a.html"], "are the same file"),
+        (["--json", "--output", "a.csv"], "--json prints the rows"),
+        (["--budget", "0"], "budget"),
+        (["--target", "kin"], "'kin' is not a column"),
+    ],
+    ids=str,
+)
+def test_refusals(wine, options, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    target = [] if "--target" in options else ["--target", "kind"]
+    fails(2, "doubt", wine, *target, *FAST, *options, words=message)
