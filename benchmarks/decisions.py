@@ -3,6 +3,7 @@
     python benchmarks/decisions.py --part costs [--sets ...] [--splits 20]
     python benchmarks/decisions.py --part sets [--sets ...] [--splits 100]
     python benchmarks/decisions.py --part limits [--splits 200]
+    python benchmarks/decisions.py --part joined --json FILE FILE ...
 
 - costs: ten matrices, two for each of five tables, fixed below before anything was run. Mean cost
   of test rows: ours with ``costs``, beside its own most probable labels, a
@@ -12,10 +13,15 @@
 - sets: coverage and size of sets of level 0.9, from held-out probabilities of the fit, overall and
   per class, beside MAPIE's split-conformal sets (score "lac", its default) of the same classifier,
   with 20 % and with 50 % of the same rows to conformalise; the smaller of the two are compared.
-  MAPIE takes part where it is installed (``pip install mapie``). Of heart, breast-cancer and
-  diabetis each fit chooses its settings; of the others the first does.
+  MAPIE takes part where it is installed (``pip install mapie``). Splits are at random, as all that
+  is known of coverage asks for rows that could change places; with ``--stratified`` the numbers of
+  rows of each class are fixed, so that a row held out leaves one fewer of its own class, which a
+  new row does not. With ``--folds`` sets come from five folds, each of which chooses its settings.
+  Of heart, breast-cancer and diabetis each fit chooses its settings; of the others the first does.
 - limits: how often a precision and a recall are broken, where the truth is known to 0.005: with
   ``cv="prefit"`` and naive Bayes, which is too sure, and with held-out probabilities of our fit.
+- joined: the tables of costs and sets again, of what several runs left in their ``--json``; runs
+  may have other sets, or go on with later splits (``--first``).
 
 Where settings are chosen once for a set, for every method, it is on the training rows of the first
 split (ours: its default search and ``settled()``; SVC and boosting: three folds over a grid); test
@@ -24,6 +30,7 @@ that standard errors over splits are rough. Data sets come from the folder named
 """
 
 import argparse
+import json
 import os
 import warnings
 from functools import cache
@@ -57,7 +64,7 @@ COST_ROWS, SET_ROWS = 500, 300  # for training
 TEST_ROWS = 1_000  # at most
 LEVEL = 0.9
 CONFORMAL_SHARES = (0.2, 0.5)
-LIMIT, DELTA = 0.8, 0.1
+LIMITS, DELTA = (0.7, 0.8), 0.1
 KNOWN_ROWS = 10_000  # to know a share to 0.005
 
 # Jobs: very fast, fast, moderate, long. A job that is taken for a shorter one is killed.
@@ -110,13 +117,14 @@ def table(name):
     return encoder.transform(read), y, groups if len(set(groups)) < len(groups) else None
 
 
-def divided(name, split, n_rows):
-    """Training rows, at most so many, and all others."""
+def divided(name, split, n_rows, stratified=True):
+    """Training rows, at most so many, and others."""
     if name in RAETSCH:
         X, y, X_test, y_test = datasets.raetsch(name, split + 1)
         return X, y, X_test[:TEST_ROWS], y_test[:TEST_ROWS]
     X, y = load_digits(return_X_y=True) if name == "digits" else table(name)[:2]
-    X, X_test, y, y_test = train_test_split(X, y, train_size=n_rows, random_state=split, stratify=y)
+    how = {"train_size": n_rows, "random_state": split, "stratify": y if stratified else None}
+    X, X_test, y, y_test = train_test_split(X, y, **how)
     return X, y, X_test[:TEST_ROWS], y_test[:TEST_ROWS]
 
 
@@ -196,29 +204,41 @@ PEERS = ("argmax", "threshold", "svc", "boosting")
 
 
 def costs(options):
-    n_splits = options.splits or 20
-    print(f"Mean cost of a test row, {COST_ROWS:,} training rows, {n_splits} splits;")
-    print("less ours ± standard error (above 0: ours costs less)")
-    print(f"{'matrix':24s}{'ours':>8s}" + "".join(f"{peer:>18s}" for peer in PEERS), flush=True)
-    shares = {peer: [] for peer in PEERS}
+    found = {}
     for name in options.sets or TARGETS:
-        fits = [Fits(name, split) for split in range(n_splits)]
+        fits = [Fits(name, split) for split in splits_of(options, 20)]
         for title, (of, matrix) in COSTS.items():
             if of == name:
-                report_costs(title, [one.costs(matrix) for one in fits], shares)
+                found[title] = [one.costs(matrix) for one in fits]
+                print(
+                    title, f"{np.mean([split['ours'] for split in found[title]]):.4f}", flush=True
+                )
+    report_costs(found)
+    return found
+
+
+def report_costs(found):
+    n_splits = sorted({len(splits) for splits in found.values()})
+    print(f"Mean cost of a test row, {COST_ROWS:,} training rows, {n_splits[0]} splits;")
+    print("less ours ± standard error (above 0: ours costs less)")
+    print(f"{'matrix':24s}{'ours':>8s}" + "".join(f"{peer:>18s}" for peer in PEERS))
+    shares = {peer: [] for peer in PEERS}
+    for title in (title for title in COSTS if title in found):
+        splits = found[title]
+        line = f"{title:24s}{np.mean([s['ours'] for s in splits]):8.4f}"
+        for peer in PEERS:
+            if peer in splits[0]:
+                line += f"{spread([s[peer] - s['ours'] for s in splits], 4):>18s}"
+                shares[peer].append([(s[peer] - s["ours"]) / s["constant"] for s in splits])
+            else:
+                line += f"{'–':>18s}"
+        print(line)
     cells = (spread(np.mean(each, 0), 4) if each else "–" for each in shares.values())
-    print(f"{'mean share of constant':32s}" + "".join(f"{cell:>18s}" for cell in cells))
+    print(f"{'mean share of constant':32s}" + "".join(f"{cell:>18s}" for cell in cells), flush=True)
 
 
-def report_costs(title, splits, shares):
-    line = f"{title:24s}{np.mean([s['ours'] for s in splits]):8.4f}"
-    for peer in PEERS:
-        if peer not in splits[0]:
-            line += f"{'–':>18s}"
-            continue
-        line += f"{spread([s[peer] - s['ours'] for s in splits], 4):>18s}"
-        shares[peer].append([(s[peer] - s["ours"]) / s["constant"] for s in splits])
-    print(line, flush=True)
+def splits_of(options, usual):
+    return range(options.first, options.first + (options.splits or usual))
 
 
 def spread(values, digits):
@@ -234,45 +254,60 @@ def sized(sets, true, n_classes):
     """Coverage, mean size, share of empty sets, coverage of each class."""
     hit = sets[np.arange(len(true)), true]
     of_class = [hit[true == c].mean() if np.any(true == c) else np.nan for c in range(n_classes)]
-    return np.array([hit.mean(), sets.sum(1).mean(), (sets.sum(1) == 0).mean(), *of_class])
+    return [hit.mean(), sets.sum(1).mean(), (sets.sum(1) == 0).mean(), *of_class]
 
 
-def conformal(clf, X, y, X_test, share):
+def conformal(clf, X, y, X_test, share, stratified):
     """MAPIE's sets; None where it is not installed."""
     try:
         from mapie.classification import SplitConformalClassifier
     except ImportError:
         return None
-    X, X_rest, y, y_rest = train_test_split(X, y, test_size=share, random_state=0, stratify=y)
+    how = {"test_size": share, "random_state": 0, "stratify": y if stratified else None}
+    X, X_rest, y, y_rest = train_test_split(X, y, **how)
     mapie = SplitConformalClassifier(clone(clf).fit(X, y), confidence_level=LEVEL, prefit=True)
     return mapie.conformalize(X_rest, y_rest).predict_set(X_test)[1][:, :, 0]
 
 
 def sets(options):
-    n_splits, smaller = options.splits or 100, 0
-    print(f"Sets of level {LEVEL}, {n_splits} splits: mean ± standard error")
+    found = {}
+    for name in options.sets or SETS:
+        found[name] = {}
+        for split in splits_of(options, 100):
+            of_split(found[name], name, split, options.stratified, options.folds)
+            if (split + 1) % 10 == 0:
+                coverage = np.mean([values[0] for values in next(iter(found[name].values()))])
+                print(f"{name}, {split + 1} splits: {coverage:.4f}", flush=True)
+    report_all_sets(found)
+    return found
+
+
+def report_all_sets(found):
+    smaller = 0
+    print(f"Sets of level {LEVEL}: mean ± standard error")
     head = "".join(f"{c:>18s}" for c in ("coverage", "size", "empty"))
-    print(f"{'set':10s}{'':22s}{head}   z, and of classes: least coverage, largest |z|")
-    names = options.sets or SETS
-    for name in names:
-        found = {}
-        for split in range(n_splits):
-            of_split(found, name, split)
-        for key, values in found.items():
+    print(f"{'set':14s}{'':18s}{head}   z, and of classes: least and most coverage, largest |z|")
+    for name in (name for name in SETS if name in found):
+        for key, values in found[name].items():
             report_sets(name, key, np.array(values))
-        size = {key: np.mean([v[1] for v in values]) for key, values in found.items()}
+        size = {key: np.mean([v[1] for v in values]) for key, values in found[name].items()}
         peers = [size[key] for key in size if key.startswith("mapie")]
-        if peers:
+        if peers and "ours" in size:
             smaller += size["ours"] <= min(peers)
-            print(f"{name:10s}size of ours / MAPIE's: {size['ours'] / min(peers):.3f}", flush=True)
-    print(f"At most MAPIE's size on {smaller} of {len(names)}")
+            print(f"{name:14s}size of ours / MAPIE's: {size['ours'] / min(peers):.3f}")
+    print(f"At most MAPIE's size on {smaller} of {len(found)}", flush=True)
 
 
-def of_split(found, name, split):
-    X, y, X_test, y_test = divided(name, split, SET_ROWS)
+def of_split(found, name, split, stratified=False, folds=False):
+    X, y, X_test, y_test = divided(name, split, SET_ROWS, stratified)
     clf = BayesPointClassifier(random_state=0) if name in SEARCHED else ours(name, SET_ROWS)
     classes = np.unique(y)
     true = np.searchsorted(classes, y_test)
+    if folds:
+        of = PredictionSetClassifier(clf, confidence_level=LEVEL, cv=5).fit(X, y)
+        made = sized(of.predict_set(X_test), true, len(classes))
+        found.setdefault("ours, five folds", []).append(made)
+        return
     ways = {"ours": {}, "ours, per class": {"per_class": True}}
     ways["ours, adaptive"] = {"adaptive": True}
     for key, how in ways.items():
@@ -280,20 +315,21 @@ def of_split(found, name, split):
         found.setdefault(key, []).append(sized(of.predict_set(X_test), true, len(classes)))
         clf = of.estimator_.settled()  # the search, if there was one, is done
     for share in CONFORMAL_SHARES:
-        made = conformal(clf, X, y, X_test, share)
+        made = conformal(clf, X, y, X_test, share, stratified)
         if made is not None:
             found.setdefault(f"mapie, {share:.0%}", []).append(sized(made, true, len(classes)))
 
 
 def report_sets(name, key, values):
-    errors = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    z = (values.mean(axis=0) - LEVEL) / errors
-    line = f"{name:10s}{key:22s}" + "".join(f"{spread(values[:, k], 4):>18s}" for k in range(3))
+    errors = np.nanstd(values, axis=0, ddof=1) / np.sqrt(len(values))
+    with np.errstate(divide="ignore"):  # no split has an empty set
+        z = (np.nanmean(values, axis=0) - LEVEL) / errors
+    line = f"{name:14s}{key:18s}" + "".join(f"{spread(values[:, k], 4):>18s}" for k in range(3))
     line += f"  {z[0]:+5.1f}"
     if "per class" in key:
         of_class = np.nanmean(values[:, 3:], axis=0)
-        line += f"  {of_class.min():.4f} {np.abs(z[3:]).max():5.1f}"
-    print(line, flush=True)
+        line += f"  {of_class.min():.4f} {of_class.max():.4f} {np.nanmax(np.abs(z[3:])):5.1f}"
+    print(line + f"  ({len(values)} splits)")
 
 
 # ------------------------------------------------------------------------------------ limits
@@ -314,25 +350,30 @@ def limits(options):
     X, y = cases(300, np.random.default_rng(1))
     point = BayesPointClassifier(random_state=0).fit(X, y).settled()
     ways = {"naive Bayes, prefit": (GaussianNB(), 500), "ours, held out": (point, 300)}
-    print(f"Limits of {LIMIT:g}, delta {DELTA:g}: in how many of {n_runs} runs they are broken")
+    print(f"delta {DELTA:g}: in how many of {n_runs} runs limits are broken")
     for title, (clf, n_rows) in ways.items():
         plain = clone(clf).fit(*cases(n_rows, np.random.default_rng(2))).predict(known[0])
         print(f"{title}: without limits precision {known[1][plain == 1].mean():.3f}, "
               f"recall {plain[known[1] == 1].mean():.3f}")  # fmt: skip
         for limit in ("min_precision", "min_recall"):
-            runs = [one_run(clf, n_rows, limit, run, *known) for run in range(n_runs)]
-            shares, decided = np.array(runs).T
-            given, broken = int(np.isfinite(shares).sum()), int(np.sum(shares < LIMIT))
-            chance = binom.sf(broken - 1, n_runs, DELTA)
-            print(
-                f"  {limit:15s}broken {broken:3d}, kept {given - broken:3d}, nothing to break "
-                f"{n_runs - given:3d} (P of so many broken at rate delta: {chance:.3f}); decided "
-                f"{decided.mean():.3f}, share {np.nanmean(shares):.3f}",
-                flush=True,
-            )
+            for share in LIMITS:
+                runs = [one_run(clf, n_rows, limit, share, run, *known) for run in range(n_runs)]
+                report_limits(limit, share, np.array(runs))
 
 
-def one_run(clf, n_rows, limit, run, X_known, y_known):
+def report_limits(limit, share, runs):
+    shares, decided = runs.T
+    given, broken = int(np.isfinite(shares).sum()), int(np.sum(shares < share))
+    chance = binom.sf(broken - 1, len(runs), DELTA)
+    print(
+        f"  {limit:14s}{share:g}: broken {broken:3d}, kept {given - broken:3d}, nothing to break "
+        f"{len(runs) - given:3d} (P of so many broken at rate delta: {chance:.3f}); decided "
+        f"{decided.mean():.3f}, share {np.nanmean(shares):.3f}",
+        flush=True,
+    )
+
+
+def one_run(clf, n_rows, limit, least, run, X_known, y_known):
     """True precision or recall of class 1, NaN where it is never given, and the share decided."""
     rng = np.random.default_rng([3, run])
     X, y = cases(n_rows, rng)
@@ -342,7 +383,7 @@ def one_run(clf, n_rows, limit, run, X_known, y_known):
         X, y = cases(n_rows, rng)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "min_")
-        found = RejectingClassifier(clf, delta=DELTA, **{limit: {1: LIMIT}}, **how).fit(X, y)
+        found = RejectingClassifier(clf, delta=DELTA, **{limit: {1: least}}, **how).fit(X, y)
     labels, rejected = found.decide(X_known)
     given = (labels == 1) & ~rejected
     if limit == "min_precision":
@@ -352,7 +393,23 @@ def one_run(clf, n_rows, limit, run, X_known, y_known):
     return share, 1 - rejected.mean()
 
 
-PARTS = {"costs": costs, "sets": sets, "limits": limits}
+def joined(options):
+    """Report what several runs have kept, the splits of each one after the other."""
+    costs_found, sets_found = {}, {}
+    for path in options.json:
+        kept = json.loads(path.read_text())
+        for title, splits in kept.get("costs", {}).items():
+            costs_found.setdefault(title, []).extend(splits)
+        for name, ways in kept.get("sets", {}).items():
+            for key, values in ways.items():
+                sets_found.setdefault(name, {}).setdefault(key, []).extend(values)
+    if costs_found:
+        report_costs(costs_found)
+    if sets_found:
+        report_all_sets(sets_found)
+
+
+PARTS = {"costs": costs, "sets": sets, "limits": limits, "joined": joined}
 
 
 if __name__ == "__main__":
@@ -360,5 +417,11 @@ if __name__ == "__main__":
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--splits", type=int)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split")
+    parser.add_argument("--stratified", action="store_true", help="of sets: fixed class counts")
+    parser.add_argument("--folds", action="store_true", help="of sets: cv=5, settings in each fold")
+    parser.add_argument("--json", type=Path, nargs="+", help="to write, or to read for joined")
     options = parser.parse_args()
-    PARTS[options.part](options)
+    kept = PARTS[options.part](options)
+    if kept and options.json:
+        options.json[0].write_text(json.dumps({options.part: kept}, default=float))

@@ -18,6 +18,8 @@
 - stream: a picture of the tasks of a fit over time, in ``--picture``.
 - paper: what 10^9 rows on 100 machines would take, from rates measured here.
 
+Exits with 1 where equality, kills, lost or covertype do not hold what they must.
+
 Workers are processes. Data sets come from the folder named in BAYESPOINT_DATA. (A script called
 dask.py would be imported in the place of the package when it is run from its folder.)
 """
@@ -42,6 +44,9 @@ from bayespoint.distributed import DaskBayesPointClassifier
 from bayespoint.distributed.session import Session, WorkersLostError
 
 PATIENCE = 600
+
+# Probabilities of both fits differ by no more than this.
+MOST_APART = 1e-4
 GIVEN = {
     "kernel": "rbf", "gamma": 0.3, "softness": 0.1, "bias": 1.0, "inference": "ep",
     "cell_size": 200, "n_landmarks": 0, "n_trees": 2, "random_state": 0,
@@ -92,7 +97,7 @@ def equality(options):
         ("2 classes, settings chosen", 2, {**chosen, "n_landmarks": "auto"}),
     ]  # fmt: skip
     n, new = options.rows or 4_000, rows(1_000, seed=1)[0]
-    wanted = {}
+    wanted, worst = {}, 0.0
     for name, n_classes, more in cases:
         X, y = rows(n, n_classes)
         wanted[name] = BayesPointClassifier(**GIVEN | more).fit(X, y)
@@ -106,11 +111,13 @@ def equality(options):
                     proba = many.predict_proba(da.from_array(new, chunks=(400, -1))).compute()
                     most = max(most, np.abs(proba - one.predict_proba(new)).max())
                     equal.append(same(many.to_local(), one))
+                worst = max(worst, most)
                 print(
                     f"{name:28} {n_workers} workers, 3, 17, 64 partitions: probabilities differ "
                     f"by at most {most:.1e}; models equal to the last digit: {equal}",
                     flush=True,
                 )
+    return worst <= MOST_APART
 
 
 # ------------------------------------------------------------------------------- lost workers
@@ -155,17 +162,28 @@ def kills(options):
             print(f"run {run + 1}: a worker killed at {name} {number}, {equal=}, "
                   f"{time.perf_counter() - begun:.0f} s", flush=True)  # fmt: skip
     print(f"{right} of {options.runs} runs ended with the same model")
+    return right == options.runs
 
 
 def lost(options):
     X, y = rows(options.rows or 2_000)
-    with cluster(2) as (made, _):
-        begun = []
-        at_tasks("sweep-cells", 1, lambda: (made.scale(0), begun.append(time.perf_counter())))
+    with cluster(2) as (made, client):
+        begun, processes = [], client.run(os.getpid).values()
+
+        def lose_all():
+            made.scale(0)  # or they would be started again
+            for pid in processes:
+                os.kill(pid, signal.SIGKILL)
+            begun.append(time.perf_counter())
+
+        at_tasks("sweep-cells", 1, lose_all)
         try:
             DaskBayesPointClassifier(BayesPointClassifier(**GIVEN)).fit(*divided(X, y, 5))
         except WorkersLostError as error:
-            print(f"{time.perf_counter() - begun[0]:.0f} s after all workers were gone: {error}")
+            seconds = time.perf_counter() - begun[0]
+            print(f"{seconds:.0f} s after all workers were gone: {error}")
+            return seconds < 60
+    return False
 
 
 # ------------------------------------------------------------------------------- time
@@ -205,6 +223,7 @@ def covertype(options):
         f"probabilities differ by at most {np.abs(wanted - proba).max():.1e}; 20,000 predictions "
         f"{predicted:.1f} s"
     )
+    return np.abs(wanted - proba).max() <= MOST_APART and together <= 1.3 * alone
 
 
 def loaded():
@@ -332,7 +351,7 @@ def shuffling(n=200_000, n_columns=50):
 
     X, y = rows(n, n_columns=n_columns, dtype=np.float32)
     facts = Facts(np.array([0, n]), n_columns, X.nbytes, np.unique(y), *limits(X), X.dtype, False,
-                  None)  # fmt: skip
+                  None, [])  # fmt: skip
     split_by_hash(Block(X[:10], y[:10], np.ones(10), None), 0, facts, 1)  # compiles
     begun = time.process_time()
     chunk = merge_pieces(split_by_hash(Block(X, y, np.ones(n), None), 0, facts, 1), facts)
@@ -430,8 +449,9 @@ def main():
     options, begun = parser.parse_args(), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        PARTS[options.part](options)
+        held = PARTS[options.part](options)
     print(f"[{options.part}: {time.perf_counter() - begun:.0f} s]")
+    sys.exit(held is False)
 
 
 if __name__ == "__main__":

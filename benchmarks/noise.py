@@ -1,26 +1,46 @@
-"""Noisy labels: samplers, wrong labels found, labels asked for.
+"""Noisy labels: samplers, wrong labels found and counted, two uncertainties, labels asked for.
 
-    python benchmarks/noise.py [--part gibbs labels active] [--runs N]
+    python benchmarks/noise.py [--part gibbs labels doubt calibration uncertainty active queries]
+        [--runs N] [--sets NAME ...] [--rates Q ...] [--kinds uniform confused]
 
 - gibbs: effective draws of the number of training errors a second, kernel Gibbs sampler beside the
   noisy billiard, on sonar, wbc and the digits 3 and 5 of USPS.
 - labels: 5 % of the labels flipped; share of the flips among the most suspicious 8 %, by
   label_error_proba_ and by cleanlab (needs cleanlab).
+- doubt: 5 % and 20 % of the labels wrong, uniform (any other class) or confused (the next class),
+  on wbc, dna, spam, 5,000 rows of covertype and 3,000 of USPS: precision among as many rows as are
+  wrong, area under precision-recall and seconds, by a default fit and by cleanlab with five folds
+  of SVC and of HistGradientBoosting (needs cleanlab).
+- calibration: expected and actual number of wrong labels, two to ten classes, each label flipped
+  with a known rate, which the fit is given or has to find.
+- uncertainty: both parts of the entropy as training rows double, on data with known noise, and far
+  from all data.
 - active: digits 3 and 5 of USPS: 80 labels asked for beside 200 random ones (needs
   scikit-activeml).
+- queries: test errors as labels are asked for by entropy and BALD, at random and by the uncertainty
+  of SVC, on four sets.
 
 The experiment of KGS figure 4 is an item of ``bayespoint reproduce``. Data sets come from the
 folder named in BAYESPOINT_DATA.
 """
 
 import argparse
+import os
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from scipy.special import ndtr, xlogy
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -103,8 +123,8 @@ def cleanlab_ranks(X, y, seed):
         yield f"cleanlab, {name}", get_label_quality_scores((y > 0).astype(int), proba)
 
 
-def labels(runs):
-    runs = runs or 20
+def labels(arguments):
+    runs = arguments.runs or 20
     for name, (X, y) in {"wbc": datasets.load("wbc"), "usps 3/8": usps(3, 8)}.items():
         found: dict = {}
         differences, seconds = [], []
@@ -139,6 +159,134 @@ def labels(runs):
             f"  two runs differ by at most {max(differences):.3f} (median of runs "
             f"{np.median(differences):.3f}); a fit takes {np.median(seconds):.1f} s"
         )
+
+
+# ---------------------------------------------------------------------- which labels are wrong
+
+
+TABLES = {"dna": "Class", "spam": "type"}
+SETS = ("wbc", "dna", "spam", "covertype", "usps")
+ROWS = {"covertype": 5_000, "usps": 3_000}
+
+
+def data_set(name):
+    """X, and y as class numbers."""
+    if name in TABLES:
+        folder = Path(os.environ[datasets.VARIABLE]) / "tables"
+        table = pd.read_csv(folder / f"{name}.csv.gz")
+        X, y = table.drop(columns=TABLES[name]).to_numpy(float), table[TABLES[name]].to_numpy()
+    else:
+        X, y = datasets.load("covtype" if name == "covertype" else name)[:2]
+    if name in ROWS:
+        some = np.random.default_rng(0).permutation(len(y))[: ROWS[name]]
+        X, y = X[some], y[some]
+    return np.asarray(X, dtype=float), np.unique(y, return_inverse=True)[1]
+
+
+def with_flips(y, rate, kind, rng):
+    """Labels, each wrong with a probability: any other class, or the next one."""
+    n_classes = y.max() + 1
+    step = 1 if kind == "confused" else rng.integers(1, n_classes, len(y))
+    return np.where(rng.random(len(y)) < rate, (y + step) % n_classes, y)
+
+
+def by_us(X, noisy, seed):
+    clf = BayesPointClassifier(n_jobs=2, random_state=seed).fit(X, noisy)
+    return clf.label_error_proba_
+
+
+def by_cleanlab(model):
+    def doubted(X, noisy, seed):
+        from cleanlab.rank import get_label_quality_scores
+
+        one = clone(model).set_params(
+            **{name: seed for name in SEEDS if name in model.get_params()}
+        )
+        proba = cross_val_predict(one, X, noisy, cv=5, method="predict_proba", n_jobs=2)
+        return -get_label_quality_scores(noisy, proba)
+
+    return doubted
+
+
+SEEDS = ("random_state", "svc__random_state")
+DOUBTS = {
+    "ours": by_us,
+    "SVC": by_cleanlab(make_pipeline(StandardScaler(), SVC(probability=True))),
+    "HistGB": by_cleanlab(HistGradientBoostingClassifier()),
+}
+
+
+def doubt(arguments):
+    print(f"{'data':32}{'wrong':>6}{'':10}{'method':8}{'precision':>10}{'area':>8}{'seconds':>9}")
+    for name in arguments.sets or SETS:
+        X, y = data_set(name)
+        for rate in arguments.rates or (0.05, 0.2):
+            for kind in arguments.kinds if y.max() > 1 else ("uniform",):
+                for method in arguments.methods:
+                    found = []
+                    for run in range(arguments.runs or 3):
+                        noisy = with_flips(y, rate, kind, np.random.default_rng(run))
+                        wrong, begun = noisy != y, time.perf_counter()
+                        score = DOUBTS[method](X, noisy, run)
+                        seconds = time.perf_counter() - begun
+                        top = np.argsort(-score, kind="stable")[: wrong.sum()]
+                        area = average_precision_score(wrong, score)
+                        found.append((wrong[top].mean(), area, seconds))
+                    values = np.mean(found, axis=0)
+                    data = f"{name}, {len(y)} rows, {y.max() + 1} classes"
+                    print(
+                        f"{data:32}{100 * rate:4.0f} % {kind:10}{method:8}{values[0]:10.3f}"
+                        f"{values[1]:8.3f}{values[2]:9.1f}",
+                        flush=True,
+                    )
+
+
+# ---------------------------------------------------------------------- how many labels are wrong
+
+
+def calibration_sets():
+    for n_classes in (2, 3, 5, 10):
+        X, y = make_classification(
+            400, 12, n_informative=10, n_redundant=0, n_classes=n_classes, class_sep=2.5,
+            n_clusters_per_class=1, flip_y=0.0, random_state=n_classes,
+        )  # fmt: skip
+        yield f"made, {n_classes} classes", X, y
+    digits = load_digits(return_X_y=True)
+    yield "digits, 10 classes", digits[0][:400] / 16, digits[1][:400]
+    X, y = data_set("wbc")
+    yield "wbc, 2 classes", StandardScaler().fit_transform(X), y
+    X, y = data_set("dna")
+    yield "dna, 3 classes", X[:400], y[:400]
+
+
+def calibration(arguments):
+    runs, rates = arguments.runs or 20, arguments.rates or (0.05, 0.2)
+    print(f"Wrong labels: actual number, expected less actual (± standard error), {runs} times")
+    print(f"{'data':22}{'rate':>6}{'given':>7}{'actual':>8}{'expected - actual':>20}{'held':>7}")
+    for name, X, y in calibration_sets():
+        if arguments.sets and not any(name.startswith(s) for s in arguments.sets):
+            continue
+        for rate in rates:
+            for given in (rate, 0.0):
+                rows = []
+                for run in range(runs):
+                    noisy = with_flips(y, rate, "uniform", np.random.default_rng(run))
+                    clf = BayesPointClassifier(
+                        kernel="rbf", gamma="scale", bias=1.0, inference="ep", label_noise=given,
+                        n_jobs=2, random_state=run,
+                    ).fit(X, noisy)  # fmt: skip
+                    actual = np.count_nonzero(noisy != y)
+                    expected, low, high = clf.n_label_errors_
+                    rows.append((actual, expected - actual, low <= actual <= high))
+                actual, off, held = np.array(rows, dtype=float).T
+                print(
+                    f"{name:22}{rate:6.2f}{'yes' if given else 'no':>7}{actual.mean():8.1f}"
+                    f"{off.mean():+12.2f} ± {stderr(off):.2f}{int(held.sum()):5}/{runs}",
+                    flush=True,
+                )
+
+
+# ---------------------------------------------------------------------- labels asked for
 
 
 def ours(seed):
@@ -179,8 +327,8 @@ def asked_by_uncertainty(X, y, labelled, seed, estimator):
     return np.flatnonzero(~np.isnan(known))
 
 
-def active_learning(runs):
-    runs = runs or 20
+def active_learning(arguments):
+    runs = arguments.runs or 20
     X, y = usps(3, 5)
     X_test, y_test = usps(3, 5, test=True)
     errors: dict = {}
@@ -216,18 +364,127 @@ def active_learning(runs):
         )
 
 
-PARTS = {"gibbs": gibbs, "labels": labels, "active": active_learning}
+# ---------------------------------------------------------------------- strategies compared
+
+
+QUERIED = 100
+
+
+def pools():
+    """Name, pool and test rows of four sets."""
+    yield "usps 3/5", *usps(3, 5), *usps(3, 5, test=True)
+    digits, label = load_digits(return_X_y=True)
+    yield "digits", digits[:1200] / 16, label[:1200], digits[1200:] / 16, label[1200:]
+    for name in ("wbc", "dna"):
+        X, y = data_set(name)
+        order = np.random.default_rng(0).permutation(len(y))
+        X, y = StandardScaler().fit_transform(X[order]), y[order]
+        half = min(len(y) // 2, 1000)
+        yield name, X[:half], y[:half], X[half:], y[half:]
+
+
+def asked_for(X, y, first, seed, strategy):
+    """Rows labelled, in batches of ten: by our strategies, by SVC, or at random."""
+    labelled, rng = list(first), np.random.default_rng(seed)
+    while len(labelled) < QUERIED:
+        pool = np.setdiff1d(np.arange(len(y)), labelled)
+        if strategy == "random":
+            chosen = rng.permutation(len(pool))[:BATCH]
+        elif strategy == "SVC":
+            svc = SVC(probability=True, random_state=seed).fit(X[labelled], y[labelled])
+            proba = svc.predict_proba(X[pool])
+            chosen = np.argsort(np.sum(xlogy(proba, proba), axis=1), kind="stable")[:BATCH]
+        else:
+            clf = BayesPointClassifier(inference="ep", random_state=seed, **FIXED)
+            clf.fit(X[labelled], y[labelled])
+            chosen = active.query(clf, X[pool], BATCH, strategy=strategy, random_state=seed)
+        labelled += pool[chosen].tolist()
+    return labelled
+
+
+def queries(arguments):
+    runs = arguments.runs or 20
+    print(f"Test error in % with {QUERIED} labels of a pool, {runs} runs; less random, paired")
+    for name, X, y, X_test, y_test in pools():
+        if arguments.sets and name.split()[0] not in arguments.sets:
+            continue
+        errors: dict = {}
+        for run in range(runs):
+            rng = np.random.default_rng(run)
+            of_each = [rng.permutation(np.flatnonzero(y == c))[:5] for c in np.unique(y)]
+            first = np.concatenate(of_each).tolist()
+            for strategy in ("random", "entropy", "bald", "SVC"):
+                rows = asked_for(X, y, first, run, strategy)
+                for model, clf in {
+                    "ours": BayesPointClassifier(inference="ep", random_state=run, **FIXED),
+                    "SVC": SVC(),
+                }.items():
+                    wrong = np.mean(clf.fit(X[rows], y[rows]).predict(X_test) != y_test)
+                    errors.setdefault((strategy, model), []).append(100 * wrong)
+        for (strategy, model), wrong in errors.items():
+            paired = np.array(wrong) - errors["random", model]
+            print(
+                f"  {name:10} asked by {strategy:8} tested with {model:5}"
+                f"{np.mean(wrong):7.2f} ± {stderr(np.array(wrong)):.2f}"
+                f"{paired.mean():+9.2f} ± {stderr(paired):.2f}",
+                flush=True,
+            )
+
+
+# ---------------------------------------------------------------------- two uncertainties
+
+
+def uncertainty(arguments):
+    runs, softness = arguments.runs or 20, 0.3
+    nodes = np.random.default_rng(0).uniform(-2, 2, size=(500, 2))
+
+    def function(X):
+        return np.sin(2 * X[:, 0]) + X[:, 1]
+
+    p = ndtr(function(nodes) / np.sqrt(softness))
+    known = np.mean(-xlogy(p, p) - xlogy(1 - p, 1 - p))
+    print(f"Mean entropy in nats, {runs} runs; what the noise of the labels makes: {known:.3f}")
+    print(
+        f"{'inference':20}{'rows':>6}{'removable':>18}{'irreducible':>18}{'removable far away':>20}"
+    )
+    for settings in ({}, {"cell_size": 100}, {"inference": "billiard"}):
+        for n in (100, 200, 400, 800):
+            found = []
+            for run in range(runs):
+                rng = np.random.default_rng(run)
+                X = rng.uniform(-2, 2, size=(n, 2))
+                y = function(X) + np.sqrt(softness) * rng.standard_normal(n) > 0
+                clf = BayesPointClassifier(
+                    **{"inference": "ep"} | settings, gamma=0.7, softness=0.1, bias=0.1,
+                    random_state=run,
+                ).fit(X, y)  # fmt: skip
+                far = np.ravel(clf.predict_uncertainty(np.full((1, 2), 1e3)))
+                inside = np.mean(clf.predict_uncertainty(nodes), axis=1)
+                found.append([*inside, 100 * far[0] / far.sum()])
+            (a, b, c), (da, db, _) = np.mean(found, axis=0), [stderr(x) for x in np.array(found).T]
+            name = ", ".join(map(str, settings.values())) or "ep"
+            print(f"{name:20}{n:6}{a:10.4f} ± {da:.4f}{b:10.4f} ± {db:.4f}{c:18.0f} %", flush=True)
+
+
+PARTS = {
+    "gibbs": gibbs, "labels": labels, "doubt": doubt, "calibration": calibration,
+    "uncertainty": uncertainty, "active": active_learning, "queries": queries,
+}  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int)
+    parser.add_argument("--sets", nargs="+", help="of doubt, calibration and active")
+    parser.add_argument("--rates", nargs="+", type=float, help="of doubt and calibration")
+    parser.add_argument("--methods", nargs="+", choices=DOUBTS, default=list(DOUBTS))
+    parser.add_argument("--kinds", nargs="+", default=["uniform", "confused"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for part in arguments.part:
         begun = time.perf_counter()
-        PARTS[part](arguments.runs)
+        PARTS[part](arguments)
         print(f"[{part}: {time.perf_counter() - begun:.0f} s]\n", flush=True)
 
 
