@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import bayespoint
 
@@ -15,10 +16,11 @@ release = version = bayespoint.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "formulas",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
@@ -53,7 +55,7 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without a section of their own have nothing to choose from at the side.
-html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "reproduction/*")}
+html_sidebars = {page: [] for page in ("index", "start", "benchmarks")}
 html_show_sourcelink = False
 html_static_path = ["_static"]
 # The playground as it ships, at playground.html.
