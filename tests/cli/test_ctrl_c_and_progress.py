@@ -121,6 +121,33 @@ def test_long_work_is_told_before_it_begins(capsys):
     assert watcher() is None
 
 
+def test_long_work_is_told_on_standard_error_where_the_other_one_is_for_data(capsys):
+    output = Output(to_stderr=True)
+    with output.progress("training"):
+        watcher()("a fit on many rows", 130.0)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "This may take about 2 minutes: a fit on many rows." in told.err
+
+
+class Gone(io.StringIO):
+    """A stream whose reader has gone away, as behind ``2>&1 | head``."""
+
+    def write(self, _):
+        raise BrokenPipeError
+
+
+def test_words_that_nobody_reads_neither_end_the_work_nor_lose_data(monkeypatch, capsys):
+    monkeypatch.setattr(Lines, "FIRST", 0.0)
+    with redirect_stderr(Gone()):
+        output = Output(to_stderr=True)
+        output.say("text for people")
+        with output.progress("training"):
+            Budget(label="bayespoint").show(1, 1, "draws,")
+    sys.stdout.write("data\n")
+    assert capsys.readouterr().out == "data\n"
+
+
 def test_no_progress_where_it_is_not_wanted():
     with terminal() as shown, Output(quiet=True).progress("training"):
         Budget(label="bayespoint").show(1, 1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -198,7 +198,8 @@ class Output:
                 self.console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
         except BrokenPipeError:
             self._is_heard = False
-            _drop_stdout()
+            if not self.console.stderr:  # else it may be for data that somebody does read
+                _drop_stdout()
 
     def note(self, *texts: str) -> None:
         """Print notes, and keep them for the model file or the JSON document."""
@@ -236,25 +237,28 @@ class Output:
             with redirect_stderr(Silence()):
                 yield
             return
-        pace = Pace(what)
+        pace, told = Pace(what), partial(self._announce, sys.stderr)
         if not sys.stderr.isatty():
-            with watched_by(partial(self._announce, pace)), redirect_stderr(Lines(pace)):
+            with watched_by(partial(told, pace)), redirect_stderr(Lines(pace)):
                 yield
             return
         bar = _bar(SpinnerColumn(), Moving(pace), BarColumn(), TimeElapsedColumn())
         bar.add_task(what, total=None)
-        with bar, watched_by(partial(self._announce, pace, bar=bar)), redirect_stderr(Relay(pace)):
+        with bar, watched_by(partial(told, pace, bar=bar)), redirect_stderr(Relay(pace)):
             yield
 
-    def _announce(self, pace: Pace, work: str, seconds: float, bar: Progress | None = None) -> None:
+    def _announce(
+        self, stderr: TextIO, pace: Pace, work: str, seconds: float, bar: Progress | None = None
+    ) -> None:
         """Say what will be done, and let the bar know how long it may take."""
         pace.expected = pace.elapsed() + seconds
         if bar is not None:
             bar.stop()  # which would be drawn into the text
-        self.say(
-            f"This may take {in_minutes(seconds)}: {work}. Ctrl-C ends it and keeps the best so "
-            f"far; --max-time sets a limit, in seconds."
-        )
+        with redirect_stderr(stderr):  # which takes progress alone now
+            self.say(
+                f"This may take {in_minutes(seconds)}: {work}. Ctrl-C ends it and keeps the best "
+                f"so far; --max-time sets a limit, in seconds."
+            )
         if bar is not None:
             bar.start()
 

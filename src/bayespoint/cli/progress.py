@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from contextlib import suppress
 from io import StringIO
 
 from rich.progress import ProgressColumn, Task
@@ -130,6 +131,7 @@ class Lines(Relay):
         """Take a progress line, and pass some on."""
         if self._pace.take(text) and self._pace.elapsed() > self._next:
             self._next = 2 * self._pace.elapsed()
-            self._stream.write(f"{self._pace.words()} ({self._pace.elapsed():.0f} s so far)\n")
-            self._stream.flush()
+            with suppress(OSError):  # that nobody reads it must not end the work
+                self._stream.write(f"{self._pace.words()} ({self._pace.elapsed():.0f} s so far)\n")
+                self._stream.flush()
         return len(text)
