@@ -86,6 +86,9 @@ def test_with_little_time_all_rows_are_fitted_with_settings_of_the_first(fits, m
     assert clf.settings_.cells == first_fit.QUICK
     assert "little time" in clf.inference_reason_
     assert clf.score(*moons(500, 1)) > 0.8
+    asked = clf.set_params(inference="ep").fit(X, y)
+    assert asked.settings_.cells == first_fit.QUICK
+    assert "asked for, but many rows and little time" in asked.inference_reason_
     told = BayesPointClassifier(**GIVEN, random_state=0, max_time=600, n_jobs=1).fit(X, y)
     assert told.settings_.cells.cell_size == 50  # as it was asked for
 
@@ -108,3 +111,44 @@ def test_ctrl_c_keeps_the_better_one_where_somebody_watches(fits, clock, monkeyp
     assert told[0][1] == 100.0
     assert "kept is the fit on" in clf.inference_reason_
     assert clf.score(X, y) > 0.7
+
+
+@can_press
+def test_ctrl_c_while_fits_are_compared_keeps_one(fits, monkeypatch):
+    X, y = moons()
+    chosen, of_each_class = [], first_fit.of_each_class
+
+    def pressed(*given):
+        chosen.append(given)
+        if len(chosen) == 2:  # rows of the first fit, then those of the comparison
+            press_ctrl_c()
+        return of_each_class(*given)
+
+    monkeypatch.setattr(first_fit, "of_each_class", pressed)
+    clf = BayesPointClassifier(**GIVEN, random_state=0, n_jobs=1, max_time=600)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    assert fits == [80, 400]
+    assert "kept is the fit on" in clf.inference_reason_
+
+
+def test_copies_of_all_rows_leave_nothing_to_compare(fits):
+    """What perceptrons say of a row without it is not known where a copy of it is there."""
+    X, y = moons(240)
+    clf = BayesPointClassifier(**GIVEN | {"inference": "perceptron", "cell_size": "auto"},
+                               n_draws=10, random_state=0, max_time=600)  # fmt: skip
+    clf.fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert fits == [80, 240]
+    assert len(clf.support_) > 80
+
+
+def test_what_is_told_is_what_is_done(fits, monkeypatch):
+    X, y = moons()
+    told = []
+    monkeypatch.setattr(first_fit, "about_seconds", lambda *_: 100.0)
+    with watched_by(lambda *words: told.append(words[0])):
+        for n in (400, 200):
+            BayesPointClassifier(**GIVEN, random_state=0, n_jobs=1).fit(X[:n], y[:n])
+    assert fits == [80, 400, 200]
+    assert told[0].startswith("a fit on 80 rows first, then settings are chosen")
+    assert told[1].startswith("settings are chosen")

@@ -20,12 +20,12 @@ from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.fitting import Fitted, fit
 from bayespoint.estimators.parameters import Parameters, by_evidence
 from bayespoint.estimators.settings import VOTING, Settings
-from bayespoint.estimators.work import FIRST_ROWS, LONG, about_seconds, what_is_done
+from bayespoint.estimators.work import LONG, about_seconds, what_is_done
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.space.merging import of_each_class
 
-# The first fit is made where there are so many times its rows: exact EP of these takes seconds.
-MANY = 3
+# Rows of the first fit, and how many times as many there must be: exact EP of these takes seconds.
+FIRST_ROWS, MANY = 500, 3
 
 # Share of max_time that it may take, and the most seconds.
 FIRST_SHARE, FIRST_SECONDS = 0.3, 10.0
@@ -73,27 +73,46 @@ def fit_in_time(
     """
     if before is not None and _is_first(before, data):
         before = None  # there is nothing of all rows to go on with
-    seconds = _announced(parameters, place, data)
+    comparable = (
+        before is None
+        and data.inputs.shape[0] >= MANY * FIRST_ROWS
+        and parameters.inference in COMPARABLE
+        and not parameters.precomputed
+    )
+    seconds = _announced(parameters, place, data, comparable)
     limit = _first_limit(parameters, seconds)
-    many = data.inputs.shape[0] >= MANY * FIRST_ROWS and not parameters.precomputed
-    if before is not None or limit is None or not many or parameters.inference not in COMPARABLE:
+    if limit is None or not comparable:
         return fit(parameters, place, data, budget, before)
     parameters = replace(parameters, random_state=entropy_of(parameters.random_state))
-    first = _first(parameters, place, data, budget, limit)
-    if budget.interrupted:
-        ended = f"on {len(first.rows):,} rows, as Ctrl-C came before all {data.inputs.shape[0]:,}"
-        return _first_kept(first.fitted, ended, budget)
+    with budget.catching_interrupts():  # between the fits, too: none of them is lost
+        first = _first(parameters, place, data, budget, limit)
+        if budget.interrupted:
+            n_all = data.inputs.shape[0]
+            ended = f"on {len(first.rows):,} rows, as Ctrl-C came before all {n_all:,}"
+            return _first_kept(first.fitted, ended, budget)
+        whole = _whole(parameters, place, data, budget, seconds, first)
+        if parameters.max_time is None and not budget.interrupted:
+            return whole
+        return _kept(first, whole, data, budget, predict)
+
+
+def _whole(
+    parameters: Parameters, place: Any, data: TrainingData, budget: Budget, seconds: float,
+    first: "_First",
+) -> Fitted:  # fmt: skip
+    """Fit all rows in the time that is left; quickly where it is not enough."""
     left = _time_left(parameters, budget)
+    quick = left is not None and seconds > left and _may_be_quick(parameters)
     of_all = replace(parameters, max_time=left)
-    if left is not None and seconds > left and _may_be_quick(parameters):
+    if quick:
         of_all = _quick(of_all, first.fitted.settings)
     budget.renew(_for_inference(left))
     whole = fit(of_all, place, data, budget)
-    if of_all.inference != parameters.inference:  # people did not ask for it
-        whole = replace(whole, settings=replace(whole.settings, inference_reason=LITTLE_TIME))
-    if parameters.max_time is None and not budget.interrupted:
+    if not quick:
         return whole
-    return _kept(first, whole, data, budget, predict)
+    # People did not ask for it.
+    reason = LITTLE_TIME if parameters.inference == "auto" else f"asked for, but {LITTLE_TIME}"
+    return replace(whole, settings=replace(whole.settings, inference_reason=reason))
 
 
 def _is_first(before: Fitted, data: TrainingData) -> bool:
@@ -102,7 +121,7 @@ def _is_first(before: Fitted, data: TrainingData) -> bool:
     return fewer and KEPT in before.settings.inference_reason
 
 
-def _announced(parameters: Parameters, place: Any, data: TrainingData) -> float:
+def _announced(parameters: Parameters, place: Any, data: TrainingData, comparable: bool) -> float:
     """Return about how long it takes, and say what will be done if that is long."""
     told, limit = watcher(), parameters.max_time
     if told is None and limit is None:
@@ -110,7 +129,7 @@ def _announced(parameters: Parameters, place: Any, data: TrainingData) -> float:
     seconds = about_seconds(parameters, place, data)
     expected = seconds if limit is None else min(seconds, limit)
     if told is not None and expected > LONG:
-        told(what_is_done(parameters, place, data), expected)
+        told(what_is_done(parameters, place, data, FIRST_ROWS if comparable else 0), expected)
     return seconds
 
 
@@ -191,10 +210,12 @@ def _kept(
         ended = f"on {n_first:,} rows: {why} on all {n_all:,} before it could say anything"
         return _first_kept(first.fitted, ended, budget)
     known = np.isfinite(held_out[row, 0])
+    if not known.any():  # all rows have copies: none is left out of the fit on all
+        return whole
     row, label = row[known], label[known]
     losses = [_losses(p, label) for p in (predict(first.fitted, row), held_out[row])]
     gain = losses[1] - losses[0]
-    error = gain.std() / np.sqrt(max(len(gain), 1))
+    error = gain.std() / np.sqrt(len(gain))
     figures = f"log-loss of rows not seen {losses[0].mean():.4f} and {losses[1].mean():.4f}"
     if gain.mean() > CLEARLY * error:
         ended = f"on {n_first:,} rows, as {why} on all {n_all:,} before it was better ({figures})"

@@ -17,9 +17,6 @@ from bayespoint.inference.ep.cells.method import CellSettings
 # Seconds from which on work is long: people want to know before it begins.
 LONG = 30.0
 
-# Rows of a fit that is made before one that takes long: see `first_fit`.
-FIRST_ROWS = 500
-
 # Work of the search for widths of features and a kernel, in times of that for one width: 25 seconds
 # of 1,000 rows with 13 features, where a factorisation does 2.6e10 operations a second.
 WIDTHS_TIMES = 11
@@ -55,18 +52,19 @@ def _by_cells(data: TrainingData, cells: CellSettings) -> float:
     return (of_fit + chosen_with) * SWEEPS * 2 / 3 * cells.cell_size**3
 
 
-def what_is_done(parameters: Parameters, place: Any, data: TrainingData) -> str:
-    """Say in a sentence what a fit does."""
+def what_is_done(parameters: Parameters, place: Any, data: TrainingData, first: int) -> str:
+    """Say in a sentence what a fit does, and that one on some rows comes first."""
     settings, rival = choose_method(parameters, data, place)
     n_points = data.inputs.shape[0]
     how = "in one piece"
     if settings.cells is not None:
         how = f"in cells of {settings.cells.cell_size:,}"
+    before = f"a fit on {first:,} rows first, then " if first else ""
     against = ", and compared with perceptrons" if rival is not None else ""
     one = f", {data.n_machines} classes one by one" if data.n_machines > 1 else ""
     return (
-        f"a fit on {min(FIRST_ROWS, n_points):,} rows first, then settings are chosen by labels "
-        f"left out and {n_points:,} rows are fitted {how}{one}{against}"
+        f"{before}settings are chosen by labels left out and {n_points:,} rows are fitted "
+        f"{how}{one}{against}"
     )
 
 
