@@ -8,7 +8,7 @@ import pytest
 import sklearn.datasets
 from helpers.refusals import assert_refused
 
-from bayespoint.papers import datasets
+from bayespoint.papers import datasets, sources
 
 FOLDER_ONLY = ["a9a", "sonar-angle", "thyroid"]
 
@@ -182,7 +182,8 @@ def test_a_missing_set_says_what_was_tried(folder, monkeypatch):
     monkeypatch.delenv(datasets.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     for name, answer in answers.items():
-        home = r"It is published at https?://.*: fetch it by bayespoint reproduce --fetch"
+        fetched = "fetch it by bayespoint reproduce --fetch, or " * (name in sources.SOURCES)
+        home = f"It is published at https?://.*: {fetched}set {datasets.VARIABLE}"
         expected = f"'{name}' was not found: .*bayespoint.data.* missing.*{answer}.*{home}"
         assert re.search(expected, told(name)), name
 

@@ -106,6 +106,29 @@ def test_files_that_are_there_are_left_alone(home, monkeypatch, tmp_path):
     (outcome,) = sources.fetch()
     assert outcome.status == sources.DIFFERS
     assert mine.read_text() == "1,2,M\n"
+    result = run("reproduce", "--fetch")
+    assert result.exit_code == 1
+    assert "1 of 1 files are there.\nNot as published, and used as they are: 1." in result.output
+
+
+def test_what_has_no_checksum_must_begin_as_the_published_file(home, monkeypatch):
+    served, address = home
+    source = sources.SOURCES["raetsch"][0]
+    (served / "page").write_text("<html>Not found</html>")
+    (served / "sets").write_bytes(b"MATLAB 5.0 MAT-file, and so on")
+    for file, status in (("page", sources.SKIPPED), ("sets", sources.FETCHED)):
+        found = source._replace(addresses=(f"{address}/{file}",))
+        monkeypatch.setattr(sources, "SOURCES", {"raetsch": (found,)})
+        assert [o.status for o in sources.fetch()] == [status]
+
+
+def test_what_unpacks_to_far_too_much_is_no_file(home, monkeypatch):
+    served, address = home
+    (served / "bomb").write_bytes(gzip.compress(ROWS.encode() * 100))
+    publish(monkeypatch, address, "bomb", sha256=content_sha256(ROWS.encode() * 100, True))
+    monkeypatch.setattr(sources, "MOST_BYTES", 1000)
+    (outcome,) = sources.fetch()
+    assert (outcome.status, "checksum" in outcome.why) == (sources.SKIPPED, True)
 
 
 @pytest.mark.usefixtures("home")
@@ -143,6 +166,13 @@ def test_raetsch_as_published():
     np.testing.assert_array_equal(X_test, [[2, 3], [4, 5]])
     np.testing.assert_array_equal(y_test, [-1, -1])
     assert datasets.raetsch_origin("breast-cancer") == "Rätsch's own splits"
+    assert datasets.raetsch_origin("german") == "no file of its splits is there"
+    with pytest.raises(ValueError, match=r"2 splits of 'breast-cancer'; got split=3"):
+        datasets.raetsch("breast-cancer", 3)
+    content["train"] -= 1  # counted from 0, which the format does not
+    savemat(folder / "benchmarks.mat", {"breast_cancer": content})
+    with pytest.raises(ValueError, match="no sound split 1 of 'breast-cancer'"):
+        datasets.raetsch("breast-cancer", 1)
 
 
 @pytest.mark.usefixtures("home")

@@ -39,11 +39,14 @@ def fetch_data() -> int:
     typer.echo(f"Data sets of the papers, into {folder}:")
     with exit_codes():
         outcomes = sources.fetch(folder=folder, tell=_tell)
-    missing = [o for o in outcomes if o.status in (sources.SKIPPED, sources.DIFFERS)]
-    typer.echo(f"{len(outcomes) - len(missing)} of {len(outcomes)} files are there.")
-    if missing:
+    statuses = [outcome.status for outcome in outcomes]
+    n_missing, n_other = statuses.count(sources.SKIPPED), statuses.count(sources.DIFFERS)
+    typer.echo(f"{len(outcomes) - n_missing} of {len(outcomes)} files are there.")
+    if n_missing:
         typer.echo("Items that need the others are skipped, or take the sets from OpenML.")
-    return BAD_DATA if missing else 0
+    if n_other:
+        typer.echo(f"Not as published, and used as they are: {n_other}.")
+    return BAD_DATA if n_missing or n_other else 0
 
 
 def _tell(outcome: sources.Outcome) -> None:

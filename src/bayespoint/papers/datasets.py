@@ -176,7 +176,8 @@ def _load_rows(name: str) -> Arrays:
     try:
         return _from_openml(name)
     except OSError as error:
-        raise _not_found(name, f"OpenML does not answer ({error})") from error
+        tried = f"OpenML's data set {OPENML[name]} does not answer ({error})"
+        raise _not_found("raetsch", tried) from error
 
 
 def raetsch_splits(name: str) -> int:
@@ -207,10 +208,12 @@ def _check_name(name: str, known: Iterable[str]) -> None:
 
 
 def _not_found(name: str, tried: str) -> DataNotFoundError:
-    home = addresses(name) or (f"https://www.openml.org/d/{OPENML[name]}" if name in OPENML else "")
+    home, fetch = addresses(name), "fetch it by bayespoint reproduce --fetch, or "
+    if not home:  # as of pima
+        home, fetch = f"https://www.openml.org/d/{OPENML[name]}", ""
     return DataNotFoundError(
-        f"data set {name!r} was not found: {tried}. It is published at {home}: fetch it by "
-        f"bayespoint reproduce --fetch, or set {VARIABLE} to a folder that holds it."
+        f"data set {name!r} was not found: {tried}. It is published at {home}: {fetch}set "
+        f"{VARIABLE} to a folder that holds it."
     )
 
 

@@ -32,7 +32,13 @@ def read_split(folder: Path, name: str, split: int) -> tuple[Array, ...] | None:
     if found is None:
         return None
     X, y, train, _ = found
+    if split > len(train):
+        raise ValueError(
+            f"{folder / 'raetsch'} has {len(train)} splits of {name!r}; got split={split}."
+        )
     rows = train[split - 1]
+    if rows.min() < 0 or rows.max() >= len(y) or set(y) - {-1, 1}:
+        raise ValueError(f"{folder / 'raetsch'} has no sound split {split} of {name!r}.")
     # The training rows have an order of their own; the others keep that of the set.
     return X[rows], y[rows], np.delete(X, rows, axis=0), np.delete(y, rows)
 
@@ -101,8 +107,9 @@ def origin(folder: Path, name: str) -> str:
     """Say where the splits of a set come from."""
     found = _packed(folder, name)
     if found is None:
-        rows = MADE[name][1] if name in MADE else "nowhere"
-        return f"rows from {rows}; splits of Rätsch's sizes made here by a seed"
+        if name not in MADE:
+            return "no file of its splits is there"
+        return f"rows from {MADE[name][1]}; splits of Rätsch's sizes made here by a seed"
     own = found[3]
     if own is None:
         return "splits as in the folder"

@@ -8,6 +8,7 @@ that packing and line ends do not matter.
 
 import gzip
 import hashlib
+import io
 import os
 import urllib.request
 import zlib
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
+
+from bayespoint.io.model_file.files import replacing
 
 VARIABLE = "BAYESPOINT_DATA"
 
@@ -34,6 +37,7 @@ class Source(NamedTuple):
     sha256: str = ""  # empty where none is known to us
     text: bool = True
     instead: str = ""  # another file that holds the same, packed otherwise
+    start: bytes = b""  # what it begins with, where no checksum tells that it is no error page
 
 
 class Outcome(NamedTuple):
@@ -129,8 +133,8 @@ SOURCES: dict[str, tuple[Source, ...]] = {
     ),
     "raetsch": (
         Source(
-            "raetsch/benchmarks.mat", (f"{_RAETSCH}/raw/master/benchmarks.mat",),
-            instead="raetsch/raetsch.npz",
+            "raetsch/benchmarks.mat", (f"{_RAETSCH}/raw/master/benchmarks.mat",), text=False,
+            instead="raetsch/raetsch.npz", start=b"MATLAB 5.0",
         ),
     ),
     "covtype": (
@@ -218,7 +222,7 @@ def _fetch_one(source: Source, folder: Path) -> Outcome:
     if source.instead and not path.exists() and (folder / source.instead).exists():
         return Outcome(source, THERE, f"as {source.instead}")
     if path.exists():
-        same = not source.sha256 or content_sha256(path.read_bytes(), source.text) == source.sha256
+        same = _is_published(source, path.read_bytes())
         why = "" if same else f"{path} is not the published file; it is used as it is"
         return Outcome(source, THERE if same else DIFFERS, why)
     reasons = []
@@ -228,15 +232,21 @@ def _fetch_one(source: Source, folder: Path) -> Outcome:
         except (OSError, HTTPException, ValueError) as error:
             reasons.append(f"{address}: {error}")
             continue
-        if not source.sha256 or content_sha256(content, source.text) == source.sha256:
-            _keep(path, content)
-            return Outcome(source, FETCHED, f"{address} ({_checked(source)})")
-        reasons.append(f"{address}: its checksum is not that of the published file")
+        if _is_published(source, content):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as stream:
+                stream.write(content)
+            known = "checksum right" if source.sha256 else "no checksum is known to us"
+            return Outcome(source, FETCHED, f"{address} ({known})")
+        what = "checksum" if source.sha256 else "beginning"
+        reasons.append(f"{address}: its {what} is not that of the published file")
     return Outcome(source, SKIPPED, "; ".join(reasons))
 
 
-def _checked(source: Source) -> str:
-    return "checksum right" if source.sha256 else "no checksum known; sizes are checked on reading"
+def _is_published(source: Source, content: bytes) -> bool:
+    if not source.sha256:
+        return content.startswith(source.start)
+    return content_sha256(content, source.text) == source.sha256
 
 
 def _download(address: str) -> bytes:
@@ -254,14 +264,6 @@ def _download(address: str) -> bytes:
     if expected is not None and int(expected) != size:
         raise ValueError(f"{size:,} bytes of {expected} came")
     return b"".join(pieces)
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
 
 
 def content_sha256(content: bytes, text: bool) -> str:
@@ -291,4 +293,10 @@ def found_at(path: Path) -> Path:
 
 def unpacked(content: bytes) -> bytes:
     """Return content that may be packed by gzip."""
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    if content[:2] != b"\x1f\x8b":
+        return content
+    with gzip.open(io.BytesIO(content)) as packed:
+        found = packed.read(MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise gzip.BadGzipFile(f"{len(content):,} bytes unpack to more than {MOST_BYTES:,}")
+    return found

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -13,6 +12,7 @@ import numpy as np
 
 from bayespoint import __version__
 from bayespoint.displays.style import pyplot
+from bayespoint.io.model_file.files import replacing
 from bayespoint.papers.reproduction import NAMES, load
 from bayespoint.papers.reproduction.item import Data, Item, Run, overall
 
@@ -116,6 +116,5 @@ def plain(value: Any) -> Any:
 
 def write(path: Path, text: str) -> None:
     """Write a file as a whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))

@@ -80,8 +80,7 @@ def write_pages(folder: str | Path) -> Path:
     folder = Path(folder)
     records = read_folder(folder)
     for paper in PAPERS:
-        theirs = [record for record in records if load(record["name"]).paper == paper]
-        if theirs:
+        if theirs := _of(paper, records):
             write(folder / page_name(paper), paper_page(paper, theirs))
     write(folder / INDEX, index(records))
     return folder / INDEX
