@@ -87,3 +87,18 @@ def test_sites_that_are_no_distribution_say_so(tmp_path):
     damaged = model_file.load(edited(tmp_path / "good.bpm", tmp_path / "m.bpm", negative))
     with pytest.raises(ValueError, match="sites of this model are no distribution"):
         damaged.classifier.predict(data()[0])
+
+
+def many_draws(document, _):
+    """Draws that are made again when somebody asks for them, and so take no room in a file."""
+    for part in (place(document, "draws_"), place(document, "predictor_", "origin")):
+        part["n_draws"] = 10**9
+
+
+def test_matrices_and_draws_to_be_made_have_the_limits_of_those_in_a_file(tmp_path, monkeypatch):
+    model_file.save(tmp_path / "good.bpm", fitted(inference="ep", decision="calibrated"))
+    path = edited(tmp_path / "good.bpm", tmp_path / "m.bpm", many_draws)
+    refused(path, r"origin asks for 480,000,000,000 bytes .* more than 8,589,934,592")
+    model_file.load(tmp_path / "good.bpm")
+    monkeypatch.setattr("bayespoint.io.model_file.state.MAX_BYTES", 8 * 60**2 - 1)
+    refused(tmp_path / "good.bpm", "asks for 28,800 bytes")

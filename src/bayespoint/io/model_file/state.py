@@ -28,6 +28,7 @@ from bayespoint.inference.methods import METHODS
 from bayespoint.io.model_file.checks import check_fields, refuse_if
 from bayespoint.io.model_file.errors import shown
 from bayespoint.io.model_file.fields import NEVER_EMPTY
+from bayespoint.io.model_file.layout import MAX_BYTES
 
 PREDICTORS = {
     "bayes_point": predictors.BayesPointPredictor, "span_vote": predictors.SpanVotePredictor,
@@ -169,7 +170,7 @@ def _check_decision(
     wanted = PREDICTORS[decides] if settings.cells is None else CellsPredictor
     agree = kind is wanted and (closed_form or not (calibrated or kind is CellsPredictor))
     refuse_if(not agree, f"predictor_ is a {kind.__name__} for {decision!r} by {method!r}.")
-    made = isinstance(predictor, predictors.GaussianPredictor) and _check_made(predictor)
+    made = isinstance(predictor, predictors.GaussianPredictor) and _check_made(predictor, sizes)
     lacks = decision != "bayes_point" and not (draws.coef or made or kind is CellsPredictor)
     refuse_if(lacks, f"decision {decision!r} needs draws, and there are none.")
     all_points = np.array_equal(predictor.used, np.arange(sizes["p"]))
@@ -185,8 +186,11 @@ def _check_decision(
     refuse_if(turned, "predictor_.link.weights is not positive, and would turn classes around.")
 
 
-def _check_made(predictor: predictors.GaussianPredictor) -> bool:
-    """Whether matrices and draws are made again; refuse what has both, or neither."""
+def _check_made(predictor: predictors.GaussianPredictor, sizes: dict[str, int]) -> bool:
+    """Whether matrices and draws are made again; refuse what has both, or neither.
+
+    What is made may be as large as what a file could hold.
+    """
     origin, where = predictor.origin, "predictor_"
     for name in ("whitener", "reducer", "sign"):
         twice = (getattr(predictor, name) is None) != (origin is not None)
@@ -196,6 +200,9 @@ def _check_made(predictor: predictors.GaussianPredictor) -> bool:
     given = predictor.support.columns is not None
     refuse_if(given, f"{where}.origin is there for a Gram matrix, which a model does not hold.")
     refuse_if(np.any(origin.copies <= 0), f"{where}.origin.copies has points that do not count.")
+    n_bytes = 8 * sizes["m"] * sizes["p"] * max(sizes["p"], origin.n_draws)
+    beyond = f"{where}.origin asks for {n_bytes:,} bytes of matrices or draws, more than "
+    refuse_if(n_bytes > MAX_BYTES, beyond + f"{MAX_BYTES:,}.")
     return True
 
 
