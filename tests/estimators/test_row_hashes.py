@@ -35,3 +35,6 @@ def test_a_stream_knows_rows_that_it_holds_no_more():
     assert clf.stream_.dropped
     assert count_known(clf, X) == 600
     assert count_known(clf, X + 1) == 0
+    hashes = clf.trained_.hashes
+    np.testing.assert_array_equal(hashes, np.unique(hashes))  # in order, none twice
+    assert len(hashes) == 600
