@@ -105,6 +105,28 @@ def test_points_and_rings_are_where_they_belong():
         assert BoundaryDisplay.from_estimator(clf, *other, **options).suspects_ is None
 
 
+@pytest.mark.parametrize("part", ["removable", "irreducible"])
+def test_the_shade_is_the_part_of_the_uncertainty_asked_for(part):
+    X, y = moons()
+    pipe = make_pipeline(StandardScaler(), classifier(inference="ep")).fit(X, y)
+    options = {"n_draws": 2, "grid_resolution": 12}
+    display = BoundaryDisplay.from_estimator(pipe, X, y, uncertainty=part, **options)
+    grid = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
+    parts = pipe[-1].predict_uncertainty(pipe[:-1].transform(grid))
+    assert_allclose(display.shade_.get_array().ravel(), getattr(parts, part))
+    assert display.figure_.axes[1].get_ylabel() == f"{part} uncertainty (nats)"
+    assert BoundaryDisplay.from_estimator(pipe, X, y, **options).shade_ is None
+    held = {name: getattr(display, name) for name in (
+        "xx0", "xx1", "response", "draws", "X", "y", "classes", "uncertainty", "part",
+    )}  # fmt: skip
+    assert BoundaryDisplay(**held).plot().shade_ is not None
+    for change in ({"part": None}, {"uncertainty": None}, {"part": "all"}):
+        with pytest.raises(ValueError, match="uncertainty and part must be given together"):
+            BoundaryDisplay(**held | change)
+    with pytest.raises(ValueError, match=r"uncertainty must have the shape \(12, 12\)"):
+        BoundaryDisplay(**held | {"uncertainty": display.uncertainty[1:]})
+
+
 def test_no_rings_where_nothing_is_known_of_label_errors():
     options = {"grid_resolution": 10}
     display = BoundaryDisplay.from_estimator(clean_moons(), *moons(), n_draws=100, **options)
@@ -180,5 +202,6 @@ def test_bad_arguments_are_refused():
         ({"estimator": svc}, "estimator must be a BayesPointClassifier; got SVC"),
         ({"estimator": three, "y": np.arange(40) % 3}, r"two classes apart.* fitted to 3"),
         ({"estimator": small}, "estimator holds no draws"),
+        ({"uncertainty": "all"}, "uncertainty must be None or one of .* got 'all'"),
     ]
     assert_refused(BoundaryDisplay.from_estimator, cases, estimator=noisy_moons(), X=X, y=y)

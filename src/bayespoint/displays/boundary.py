@@ -120,9 +120,14 @@ class BoundaryDisplay:
         self.response = np.asarray(response)
         self.draws = np.asarray(draws)
         shape = self.xx0.shape
-        self.uncertainty = np.zeros(shape) if uncertainty is None else np.asarray(uncertainty)
+        if (uncertainty is None) != (part is None) or part not in (None, *Uncertainty._fields):
+            raise ValueError(
+                f"uncertainty and part must be given together, part as one of "
+                f"{Uncertainty._fields}; got part={part!r}."
+            )
+        self.uncertainty = None if uncertainty is None else np.asarray(uncertainty)
         self.part = part
-        for name in ("xx1", "response", "draws", "uncertainty"):
+        for name in ("xx1", "response", "draws", *(["uncertainty"] if part else [])):
             found = getattr(self, name).shape
             if found[name == "draws" :] != shape or len(shape) != 2:
                 raise ValueError(f"{name} must have the shape {shape} of the grid; got {found}.")
@@ -136,7 +141,7 @@ class BoundaryDisplay:
         """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
         if ax is None:
             ax = new_axes("BoundaryDisplay", (9.4, 5.4) if legend else (6.4, 5.4))
-        self.shade_ = None if self.part is None else self._draw_shade(ax)
+        self.shade_ = None if self.uncertainty is None else self._draw_shade(ax)
         lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]
         self.draws_ = [line for line in lines if line is not None]
         self.boundary_ = self._draw_zeros(ax, self.response, LINE, **BOUNDARY)

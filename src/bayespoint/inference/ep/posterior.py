@@ -224,7 +224,7 @@ class GaussianPosterior:
     def left_out_scores(self, alone: Any = True, own: Any = 1.0) -> Array:
         """As `held_out_scores`, after the sites of all other points have answered.
 
-        Nearer to what a fit without the point says, at about the cost of a few sweeps.
+        Nearer to what a fit without the point says, at about the cost of ten sweeps.
 
         Parameters
         ----------

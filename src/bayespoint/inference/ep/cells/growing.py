@@ -192,7 +192,7 @@ def grown(
         resume=HeldCells(np.array([[f.tau, f.nu] for f in fits], dtype=np.float32)),
     )  # fmt: skip
     model = CellModel.of(fits, problem.copies, landmarks)
-    nothing = np.empty((2, n_machines, 0))
+    nothing = np.empty((3, n_machines, 0))
     return Cells(draws, model, nothing, np.full(n_machines, np.nan)), after
 
 
