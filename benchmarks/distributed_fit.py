@@ -270,7 +270,7 @@ def size_of(n, made, client):
 
 def watched_visits(mark):
     """Call a function at the beginning of each visit of cells; what undoes it."""
-    from bayespoint.inference.ep.cells.sweeps import Visits
+    from bayespoint.inference.ep.cells.visits import Visits
 
     begin = Visits.begin
 

@@ -20,13 +20,8 @@ from bayespoint.inference.ep.cells.growing import (
 from bayespoint.inference.ep.cells.landmarks import landmarks_at
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.inference.ep.cells.prediction import CellModel
-from bayespoint.inference.ep.cells.sweeps import (
-    CellProblem,
-    CellSweeps,
-    Sweeping,
-    fit_cells,
-    fit_tree,
-)
+from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping
+from bayespoint.inference.ep.cells.sweeps import CellSweeps, fit_cells, fit_tree
 from bayespoint.inference.ep.cells.tree import empty_tree, grow
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel

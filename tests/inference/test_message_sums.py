@@ -5,7 +5,8 @@ import pytest
 
 from bayespoint.inference.ep.cells.cell import Message, TreeSum
 from bayespoint.inference.ep.cells.memory import MOST_WAVES, WAVE, wave_of
-from bayespoint.inference.ep.cells.sweeps import Sweeping, Visits
+from bayespoint.inference.ep.cells.problem import Sweeping
+from bayespoint.inference.ep.cells.visits import Visits
 
 
 def messages(n, seed=0):

@@ -17,8 +17,10 @@ from bayespoint.inference.ep.cells.cell import Message, TreeSum
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.method import cell_problem
-from bayespoint.inference.ep.cells.sweeps import Steps, Sweeping, SweepState
+from bayespoint.inference.ep.cells.problem import Sweeping
+from bayespoint.inference.ep.cells.sweeps import SweepState
 from bayespoint.inference.ep.cells.tree import Tree
+from bayespoint.inference.ep.cells.visits import Steps
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.merging import DistinctRows
 

@@ -30,8 +30,9 @@ from bayespoint.inference.draws import Plan
 from bayespoint.inference.ep.cells.cell import Message, united
 from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.method import CellSettings, shown_progress, warn_if_moving
-from bayespoint.inference.ep.cells.sweeps import Steps, Sweeping, Sweeps, Visits
+from bayespoint.inference.ep.cells.problem import Sweeping
 from bayespoint.inference.ep.cells.tree import Tree, grow
+from bayespoint.inference.ep.cells.visits import Steps, Sweeps, Visits
 
 # Chunks of cells: as many as there are cells where these are few, at most so many cells each while
 # that makes no more than so many chunks.

@@ -21,7 +21,8 @@ from bayespoint.estimators.data import TrainingData
 from bayespoint.inference.draws import Draws
 from bayespoint.inference.ep.cells.method import Cells, HeldCells
 from bayespoint.inference.ep.cells.prediction import BLOCK, CellModel, Cellwise
-from bayespoint.inference.ep.cells.sweeps import SweepState, TreeFit
+from bayespoint.inference.ep.cells.problem import TreeFit
+from bayespoint.inference.ep.cells.sweeps import SweepState
 from bayespoint.inference.ep.cells.tree import NO_TREE, Tree
 from bayespoint.space import decisions
 from bayespoint.space.host import Host

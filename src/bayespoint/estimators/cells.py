@@ -16,7 +16,8 @@ from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.memory import Memory, needed_bytes
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
-from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
+from bayespoint.inference.ep.cells.problem import Sweeping
+from bayespoint.inference.ep.cells.sweeps import fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE, grow
 from bayespoint.space.kernels import LostDistancesError
 from bayespoint.space.links import VOTES_USUAL, fit_steepness, probabilities, vote_outputs

@@ -21,7 +21,8 @@ from bayespoint.estimators.data import TrainingData, training_data
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.trials import mean_noise, problem_of
 from bayespoint.inference.ep.cells.method import CellSettings, cell_problem
-from bayespoint.inference.ep.cells.sweeps import Sweeping, fit_cells
+from bayespoint.inference.ep.cells.problem import Sweeping
+from bayespoint.inference.ep.cells.sweeps import fit_cells
 from bayespoint.inference.ep.cells.tree import NO_TREE
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import Inputs

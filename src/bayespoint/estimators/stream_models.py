@@ -35,7 +35,7 @@ from bayespoint.inference.ep.cells.growing import (
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks, landmarks_of, own_features
 from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_problem
-from bayespoint.inference.ep.cells.sweeps import CellProblem
+from bayespoint.inference.ep.cells.problem import CellProblem
 from bayespoint.inference.problem import Problem, machines_of
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel

@@ -17,15 +17,10 @@ from bayespoint.inference.ep.cells.landmarks import Landmarks, own_features
 from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.method import COARSER, Cells, CellSettings, HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
-from bayespoint.inference.ep.cells.sweeps import (
-    CellProblem,
-    Sweeping,
-    TreeFit,
-    fit_cells,
-    messages_of,
-    no_message,
-)
+from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping, TreeFit
+from bayespoint.inference.ep.cells.sweeps import fit_cells, messages_of
 from bayespoint.inference.ep.cells.tree import Tree, empty_tree, grow
+from bayespoint.inference.ep.cells.visits import no_message
 
 # A cell is divided when it has so many times the rows that it should have: the parts are then as
 # much smaller, and all cells together have the right size on average.

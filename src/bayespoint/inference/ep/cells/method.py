@@ -15,12 +15,8 @@ from bayespoint.inference.engines import engines_of
 from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
 from bayespoint.inference.ep.cells.memory import Memory
 from bayespoint.inference.ep.cells.prediction import CellModel
-from bayespoint.inference.ep.cells.sweeps import (
-    CellProblem,
-    Sweeping,
-    TreeFit,
-    fit_tree,
-)
+from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping, TreeFit
+from bayespoint.inference.ep.cells.sweeps import fit_tree
 from bayespoint.inference.ep.cells.tree import Tree, grow
 from bayespoint.inference.problem import Problem
 from bayespoint.space.inputs import Inputs

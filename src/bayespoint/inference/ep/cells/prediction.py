@@ -15,7 +15,7 @@ from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.cells.cell import Factor, precision, without_tiny
 from bayespoint.inference.ep.cells.landmarks import Landmarks
-from bayespoint.inference.ep.cells.sweeps import TreeFit
+from bayespoint.inference.ep.cells.problem import TreeFit
 from bayespoint.inference.ep.cells.tree import Tree, route
 from bayespoint.space.kernels import Kernel, Points
 

@@ -1,18 +1,13 @@
 """Sites of all cells of a tree: each cell by itself, or in turn around landmarks."""
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from bayespoint._support.threads import Threads
-from bayespoint._support.types import Array, Matrix
+from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.cell import (
-    DAMPING,
     CellState,
     Message,
     TreeSum,
@@ -20,145 +15,19 @@ from bayespoint.inference.ep.cells.cell import (
     message_of,
     own_part,
     propagate_cell,
-    united,
 )
 from bayespoint.inference.ep.cells.landmarks import Landmarks
-from bayespoint.inference.ep.cells.memory import WAVE, Memory, wave_of
+from bayespoint.inference.ep.cells.memory import WAVE
+from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping, TreeFit
 from bayespoint.inference.ep.cells.tree import Tree
-from bayespoint.inference.ep.likelihood import Likelihood
+from bayespoint.inference.ep.cells.visits import Steps, Sweeps, Visits, no_message
 from bayespoint.inference.ep.sites import Sites
-from bayespoint.space.kernels import Kernel, Points
 
-# Sweeps of a cell by itself, of a visit with landmarks, and visits, at most.
-MOST_SWEEPS, VISIT_SWEEPS, MOST_VISITS = 60, 3, 30
-
-# Visits of all cells before only those that change are visited; what changes by more than this
-# share of the change before oscillates.
-FULL_VISITS, SLOW = 4, 0.9
-
-# Visits that are expected before the first two have shown how fast changes shrink.
-USUAL_VISITS = 8
+# Sweeps of a cell by itself, and of a visit with landmarks, at most.
+MOST_SWEEPS, VISIT_SWEEPS = 60, 3
 
 # Least variance of an output, of those near 1: keeps scores finite, in single precision, too.
 TINY = 1e-12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CellProblem:
-    """Machines over rows, as cells take them.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        Its layout is fitted.
-    X : ndarray or csr_matrix of shape (m, n_features)
-        Distinct rows, in the order of their hashes.
-    targets : ndarray of int8, shape (n_machines, m)
-    odds, log_right : ndarray of shape (n_machines, m)
-        As in `Likelihood`.
-    ridge : ndarray of shape (m,)
-        Variance that softness adds to outputs.
-    copies : ndarray of shape (m,)
-    alone : ndarray of bool, shape (m,)
-    own : ndarray of shape (m,)
-        As for `held_out_scores`.
-    sweeps : type
-        `CellSweeps`, or what does the same on a GPU.
-    tensor : tensor of shape (m, n_features), or None
-        The rows there.
-    """
-
-    kernel: Kernel
-    X: Matrix
-    targets: Array
-    odds: Array
-    log_right: Array
-    ridge: Array
-    copies: Array
-    alone: Array
-    own: Array
-    sweeps: Any
-    tensor: Any = None
-
-    def of_machines(self, machines: Sequence[int]) -> "CellProblem":
-        """Return the problem of some of the machines."""
-        each = (self.targets, self.odds, self.log_right)
-        targets, odds, log_right = (values[list(machines)] for values in each)
-        return replace(self, targets=targets, odds=odds, log_right=log_right)
-
-    def points(self, rows: Array) -> Points:
-        """Some rows, prepared for the kernel, in double precision."""
-        return self.kernel.prepare(self.X[rows].astype(np.float64))
-
-    def likelihood(self, machine: int, rows: Array) -> Likelihood:
-        """Return the likelihood of the labels of some rows."""
-        copies = self.copies[rows]
-        return Likelihood(
-            self.targets[machine, rows].astype(np.float64), self.ridge[rows],
-            self.odds[machine, rows] / copies, self.log_right[machine, rows] / copies, copies,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TreeFit:
-    """What is known of all machines, with the rows divided by one tree.
-
-    Attributes
-    ----------
-    tree : Tree
-        One without nodes where cells were given.
-    order : ndarray of int, shape (m,)
-        Rows, cell after cell.
-    begin : ndarray of int, shape (n_cells + 1,)
-        Where cells begin in ``order``.
-    tau, nu : ndarray of shape (n_machines, m)
-        Sites, of one copy of each row.
-    coef : ndarray of shape (n_machines, m)
-        Of kernel values of the cell, in the mean of an output.
-    scores : ndarray of shape (3, n_machines, m)
-        Mean over standard deviation, softness added, of each output given all other labels: for
-        the link (all copies of a row left out) and for people (one copy); the latter without
-        softness, too.
-    common_mean : ndarray of shape (n_machines, n_common)
-        Mean of w.
-    common_factor : ndarray of shape (n_machines, n_common, n_common)
-        Cholesky factors of the precision of w.
-    log_evidence : ndarray of shape (n_machines,)
-    moving : int
-        Cells, of all machines, whose sites have not converged.
-    swept : ndarray of bool, shape (n_cells,)
-        Cells that time allowed for.
-    """
-
-    tree: Tree
-    order: Array
-    begin: Array
-    tau: Array
-    nu: Array
-    coef: Array
-    scores: Array
-    common_mean: Array
-    common_factor: Array
-    log_evidence: Array
-    moving: int
-    swept: Array
-
-    def cell(self, number: int) -> Array:
-        """Rows of a cell."""
-        return self.order[self.begin[number] : self.begin[number + 1]]
-
-
-class Sweeping(NamedTuple):
-    """How cells are swept."""
-
-    tol: float = 1e-2
-    dtype: Any = np.float32
-    visits: int = MOST_VISITS  # around landmarks, at most
-    threads: Threads = Threads(1)
-    memory: Memory = Memory()
-    spare: bool = False  # whether there are other trees
-    stop: Callable[[], bool] = lambda: False
-    show: Callable[[int, int], None] = lambda *_: None
 
 
 def fit_tree(
@@ -218,78 +87,6 @@ def fit_cells(
     )  # fmt: skip
 
 
-class Visits:
-    """Which cells are visited around landmarks, how far they step, and when none changes.
-
-    Attributes
-    ----------
-    moved : ndarray of shape (n_machines, n_cells)
-        How far cells went when they were last visited; whoever visits them fills it in.
-    active : ndarray of bool, shape (n_machines, n_cells)
-        Which cells are visited now.
-    damping : ndarray of shape (n_machines, n_cells)
-        Share of a step that they take.
-    """
-
-    def __init__(self, n_machines: int, n_cells: int, how: Sweeping) -> None:
-        self.moved = np.full((n_machines, n_cells), np.inf)
-        self.damping = np.ones_like(self.moved)
-        self._tol, self._most = how.tol, how.visits
-        self._done, self._everywhere = 0, True
-        self._expected = min(USUAL_VISITS, how.visits)
-
-    def begin(self) -> bool:
-        """Begin another visit of cells, if there may be one."""
-        self._before = self.moved.copy()
-        self.active = np.full_like(self.moved, self._everywhere, dtype=bool)
-        self.active |= self.moved > self._tol
-        self._done += 1
-        return self._done <= self._most
-
-    def waves(self) -> Iterator[range]:
-        """Cells that are visited from the same state, in turn."""
-        n_cells = self.moved.shape[1]
-        together = wave_of(n_cells)
-        for first in range(0, n_cells, together):
-            yield range(first, min(first + together, n_cells))
-
-    def at_rest(self) -> bool:
-        """End a visit; whether all cells were visited and none has changed."""
-        moved, before = self.moved, self._before
-        resting = np.max(moved) <= self._tol
-        if resting and self._everywhere:
-            return True
-        # Cells that oscillate take shorter steps; once few change, only they are visited,
-        # and all of them again in the end.
-        to_and_fro = self.active & (moved > SLOW * before) & (moved > self._tol)
-        self.damping[to_and_fro] *= DAMPING
-        self._everywhere = self._done < FULL_VISITS or bool(resting)
-        left = self._visits_left(np.max(before), np.max(moved))
-        self._expected = min(self._done + left, self._most)
-        return False
-
-    def progress(self, n_cells: int) -> tuple[int, int]:
-        """Visits of single cells so far, so many of them in this visit, and as many as expected."""
-        all_cells = self.moved.shape[1]
-        return (self._done - 1) * all_cells + n_cells, self._expected * all_cells
-
-    def _visits_left(self, before: float, now: float) -> int:
-        """Visits until none changes, for progress: changes shrink by the same factor each time."""
-        if not np.isfinite(before):
-            return USUAL_VISITS
-        if now >= before or self._tol <= 0:
-            return self._most
-        return math.ceil(math.log(now / self._tol) / math.log(before / now))
-
-
-class Steps(NamedTuple):
-    """What `Visits` says of some cells, (n_machines, n_cells)."""
-
-    moved: Array
-    active: Array
-    damping: Array
-
-
 class SweepState(NamedTuple):
     """What sweeps of cells go on with: as in `TreeFit`, and what is known of each cell."""
 
@@ -301,83 +98,6 @@ class SweepState(NamedTuple):
     change: Array  # (n_machines, n_cells), of sites, at the last sweep
     evidence: Array  # (n_machines, n_cells)
     by_sites: Array  # (n_machines, n_cells), the part of it that each site has by itself
-
-
-class Sweeps(ABC):
-    """Sweeps of all cells of a tree, wherever they are.
-
-    Attributes
-    ----------
-    how : Sweeping
-    n_machines, n_cells : int
-    begun : bool
-        Whether there are sites to begin with.
-    change : ndarray of shape (n_machines, n_cells)
-        Of sites, at the last sweep.
-    """
-
-    how: Sweeping
-    n_machines: int
-    n_cells: int
-    begun: bool
-    change: Array
-
-    @abstractmethod
-    def use(self, landmarks: Landmarks) -> None:
-        """Have features that are common to all cells."""
-
-    @abstractmethod
-    def all_messages(self) -> Message:
-        """What all cells say of w with the sites that they have, of all machines."""
-
-    @abstractmethod
-    def visited(
-        self, numbers: range, visits: "Visits | Steps", known: Message
-    ) -> tuple[Array, Message | None]:
-        """Sweep some cells given precision and shift of w, as all cells know it.
-
-        Returns
-        -------
-        moved : ndarray of shape (n_machines, n_numbers)
-            How far they went.
-        told : Message or None
-            How the sum of their messages changes.
-        """
-
-    # What is known of w may be elsewhere, too: then messages are added there.
-
-    def shared(self, known: Message) -> Message:
-        """Put what is known of w where cells are."""
-        return known
-
-    def added(self, known: Message, told: Message | None) -> Message:
-        """Add a message to what is known of w."""
-        return united(known, told) or known
-
-    def fetched(self, known: Message) -> Message:
-        """Return what is known of w, here."""
-        return known
-
-    def around(self, landmarks: Landmarks, lost: Message | None = None) -> tuple[Array, Array]:
-        """Visit cells in turn until none changes; precision and shift of w."""
-        self.use(landmarks)
-        prior = Message(*no_message(self.n_machines, landmarks.projection.shape[1]))
-        known = self.shared(united(prior, lost) or prior)
-        if self.begun:
-            known = self.added(known, self.all_messages())
-        visits = Visits(self.n_machines, self.n_cells, self.how)
-        while visits.begin():
-            for numbers in visits.waves():
-                visits.moved[:, numbers], told = self.visited(numbers, visits, known)
-                known = self.added(known, told)
-                if self.how.stop():
-                    break
-                self.how.show(*visits.progress(numbers.stop))
-            if self.how.stop() or visits.at_rest():
-                break
-        self.change = visits.moved
-        precision, shift = self.fetched(known)
-        return precision, shift
 
 
 class CellSweeps(Sweeps):
@@ -633,8 +353,3 @@ def messages_of(
     work = problem.sweeps(problem, order, begin, how, sites)
     work.use(landmarks)
     return work.all_messages()
-
-
-def no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
-    """Precision and shift of w in the prior."""
-    return np.tile(np.eye(n_common), (n_machines, 1, 1)), np.zeros((n_machines, n_common))
