@@ -140,7 +140,7 @@ BAD_ARRAYS = {
         ({"labels": "abc"}, "labels must hold one value per class, 2; got "),
     ]),
     CostRejectionDisplay: (COST, [
-        ({"mean_cost": [1.0]}, r"mean_cost must hold one value a point, shape \(3,\)"),
+        ({"mean_cost": [1.0]}, r"mean_cost must hold one value per point, shape \(3,\)"),
         ({"mean_cost": [1, np.nan, 1]}, "mean_cost must be finite; does rejecting have a cost"),
     ]),
     BoundaryDisplay: (BOUNDARY, [
@@ -153,25 +153,25 @@ BAD_ARRAYS = {
         ({"converged": [True]}, r"converged must have .* shape \(2, 2\); got \(1,\)"),
     ]),
     FeatureImportanceDisplay: (IMPORTANCES, [
-        ({"errors": [0.1]}, r"errors must hold one value a feature, shape \(2,\); got \(1,\)"),
+        ({"errors": [0.1]}, r"errors must hold one value per feature, shape \(2,\); got \(1,\)"),
         ({"errors": [0.1, -0.1]}, "errors must be finite and >= 0"),
         ({"importances": [0.1, np.nan]}, "importances must be finite"),
-        ({"names": []}, "names must hold one value a feature"),
+        ({"names": []}, "names must hold one value per feature"),
     ]),
     LabelErrorDisplay: (LABEL_ERRORS, [
-        ({"probability": [0.1]}, r"probability must hold one value a bar, shape \(2,\); got \(1,"),
+        ({"probability": [0.1]}, r"probability must hold one value per bar, shape \(2,\); got \(1,"),
         ({"probability": [0.1, 1.1]}, r"probability must lie in \[0, 1\]"),
-        ({"likely": [[1, 2]]}, "likely must hold one value a bar"),
+        ({"likely": [[1, 2]]}, "likely must hold one value per bar"),
         ({"images": np.zeros((2, 8))}, r"images must have shape \(2, height, width\)"),
-        ({"rows": []}, "rows must hold one value a bar"),
+        ({"rows": []}, "rows must hold one value per bar"),
     ]),
     OnionDisplay: ({}, [({"errors": np.zeros((2, 2))}, "errors must have shape")]),
     PredictiveDisplay: (PREDICTIVE, [
-        ({"rows": [9, 30]}, r"log_predictive must hold one value a call, shape \(2,\); got \(3,"),
+        ({"rows": [9, 30]}, r"log_predictive must hold one value per call, shape \(2,\); got \(3,"),
         ({"rows": [9, -1, 2]}, "rows must be finite and >= 0"),
         ({"log_predictive": [np.nan, 0.1, -1]}, "log_predictive must be finite and <= 0, or NaN"),
         ({"log_predictive": [np.nan, -np.inf, -1]}, "log_predictive must be finite"),
-        ({"rows": [], "log_predictive": []}, "rows must hold one value a call"),
+        ({"rows": [], "log_predictive": []}, "rows must hold one value per call"),
     ]),
     LogPosteriorDisplay: (LOG_POSTERIOR, [
         ({"log_posterior": np.zeros((2, 3))}, r"must have shape \(3, 2\), latitudes by"),
@@ -179,7 +179,7 @@ BAD_ARRAYS = {
         ({"longitude": [0], "log_posterior": np.zeros((3, 1))}, "at least 2 values"),
     ]),
     DiversityDisplay: (DIVERSITY, [
-        ({"errors": [3]}, r"errors must hold one value a rate, shape \(2,\)"),
+        ({"errors": [3]}, r"errors must hold one value per rate, shape \(2,\)"),
     ]),
 }  # fmt: skip
 

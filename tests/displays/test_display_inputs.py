@@ -54,6 +54,8 @@ NUMBERS = {
         names=["a", "b"], importances=v, errors=[1, 1]
     ),
     "log_predictive": lambda v: PredictiveDisplay(rows=[5, 5], log_predictive=v),
+    "coverage": lambda v: RiskCoverageDisplay(coverage=v, risk=[0, 1]),
+    "risk": lambda v: RiskCoverageDisplay(coverage=[0.5, 1], risk=v),
 }
 
 

@@ -6,16 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import ArrayLike
-from bayespoint.displays.style import (
-    BLACK,
-    COLOURS,
-    DASHES,
-    TEXT_SIZE,
-    check_lengths,
-    label_axes,
-    new_axes,
-    percent,
-)
+from bayespoint.displays.style import BLACK, check_lengths, draw_curve, label_axes, new_axes
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.costs import cost_rejection_curve
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -81,25 +72,15 @@ class CostRejectionDisplay:
         """
         if ax is None:
             ax = new_axes("CostRejectionDisplay")
-        nth = sum(line.get_linestyle() != "None" for line in ax.lines)
-        style = {
-            "color": COLOURS[nth % len(COLOURS)], "linestyle": DASHES[nth % len(DASHES)],
-            "linewidth": 2.5, "label": self.name if name is None else name,
-        } | kwargs  # fmt: skip
-        (self.line_,) = ax.plot(self.rejected, self.mean_cost, **style)
+        label = self.name if name is None else name
+        self.line_ = draw_curve(ax, self.rejected, self.mean_cost, label, **kwargs)
         if self.chosen is not None:
             ax.plot(
                 *self.chosen, marker="o", markersize=10, markeredgecolor=BLACK, linestyle="None",
                 markerfacecolor=self.line_.get_color(), zorder=3,
             )  # fmt: skip
         label_axes(ax, "Rejected (share of cases)", "Mean cost of a case")
-        ax.xaxis.set_major_formatter(percent)
-        ax.tick_params(labelsize=TEXT_SIZE)
-        ax.set_xlim(0, 1)
         ax.margins(y=0.08)
-        ax.grid(alpha=0.3)
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend(fontsize=TEXT_SIZE)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -5,18 +5,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayespoint._support.types import Array, ArrayLike
-from bayespoint.displays.style import (
-    COLOURS,
-    DASHES,
-    TEXT_SIZE,
-    label_axes,
-    new_axes,
-    percent,
-)
+from bayespoint._support.types import ArrayLike
+from bayespoint.displays.style import check_lengths, draw_curve, label_axes, new_axes, percent
 from bayespoint.estimators.confidence import confidence_of, unwrapped
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.risk import aurc, risk_coverage_curve
+from bayespoint.space.given import numbers
 
 
 class RiskCoverageDisplay:
@@ -26,7 +20,7 @@ class RiskCoverageDisplay:
 
     Parameters
     ----------
-    coverage, risk : ndarray of shape (n_distinct,)
+    coverage, risk : array-like of shape (n_distinct,)
         As returned by :func:`risk_coverage_curve`.
     aurc : float, default=None
         Area under the curve, shown in the legend.
@@ -56,10 +50,12 @@ class RiskCoverageDisplay:
     """
 
     def __init__(
-        self, *, coverage: Array, risk: Array, aurc: float | None = None, name: str | None = None
-    ) -> None:
-        self.coverage = coverage
-        self.risk = risk
+        self, *, coverage: ArrayLike, risk: ArrayLike, aurc: float | None = None,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        self.coverage = numbers("coverage", coverage)
+        self.risk = numbers("risk", risk)
+        check_lengths(self, ("coverage", "risk"), "point")
         self.aurc = aurc
         self.name = name
 
@@ -73,18 +69,13 @@ class RiskCoverageDisplay:
         name = self.name if name is None else name
         area = None if self.aurc is None else f"AURC = {self.aurc:.2%}"
         label = f"{name} ({area})" if name and area else name or area
-        nth = len(ax.lines)
-        style = {
-            "color": COLOURS[nth % len(COLOURS)],
-            "linestyle": DASHES[nth % len(DASHES)],
-            "linewidth": 2.5,
-            "drawstyle": "steps-pre",
-            "label": label,
-        }
         # The first group's risk holds from coverage 0 on, as in the definition of the area.
         coverage, risk = np.append(0.0, self.coverage), np.append(self.risk[0], self.risk)
-        (self.line_,) = ax.plot(coverage, risk, **(style | kwargs))
-        _scale_axes(ax)
+        steps = {"drawstyle": "steps-pre"} | kwargs
+        self.line_ = draw_curve(ax, coverage, risk, label, **steps)
+        label_axes(ax, "Coverage (share of cases decided)", "Risk (error among decided cases)")
+        ax.yaxis.set_major_formatter(percent)
+        ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -160,16 +151,3 @@ class RiskCoverageDisplay:
         coverage, risk, _ = risk_coverage_curve(*arrays, sample_weight=sample_weight)
         area = aurc(*arrays, sample_weight=sample_weight)
         return cls(coverage=coverage, risk=risk, aurc=area, name=name).plot(ax, **kwargs)
-
-
-def _scale_axes(ax: Any) -> None:
-    """Percent on both axes, in sizes that stay readable when the picture is halved."""
-    label_axes(ax, "Coverage (share of cases decided)", "Risk (error among decided cases)")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(percent)
-    ax.tick_params(labelsize=TEXT_SIZE)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
-    ax.grid(alpha=0.3)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize=TEXT_SIZE)

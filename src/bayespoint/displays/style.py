@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bayespoint._support.types import Array
+
 # Okabe and Ito's colours, told apart with any colour vision; dashes tell curves apart in grey.
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
@@ -47,10 +49,27 @@ def percent(share: float, _position: int) -> str:
     return f"{100 * share:g}%"
 
 
+def draw_curve(ax: Any, x: Array, y: Array, label: str | None, **kwargs: Any) -> Any:
+    """Draw a curve over shares, the nth on these axes in its own colour and dashes; return it."""
+    nth = sum(line.get_linestyle() != "None" for line in ax.lines)
+    style = {
+        "color": COLOURS[nth % len(COLOURS)], "linestyle": DASHES[nth % len(DASHES)],
+        "linewidth": 2.5, "label": label,
+    }  # fmt: skip
+    (line,) = ax.plot(x, y, **(style | kwargs))
+    ax.xaxis.set_major_formatter(percent)
+    ax.tick_params(labelsize=TEXT_SIZE)
+    ax.set_xlim(0, 1)
+    ax.grid(alpha=0.3)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(fontsize=TEXT_SIZE)
+    return line
+
+
 def check_lengths(display: Any, names: Sequence[str], what: str) -> None:
     """Refuse arrays of a display that do not hold one value each for the same, and some, things."""
     n = getattr(display, names[0]).size
     for name in names:
         shape = getattr(display, name).shape
         if not n or shape != (n,):
-            raise ValueError(f"{name} must hold one value a {what}, shape ({n},); got {shape}.")
+            raise ValueError(f"{name} must hold one value per {what}, shape ({n},); got {shape}.")
