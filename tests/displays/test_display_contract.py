@@ -159,7 +159,7 @@ BAD_ARRAYS = {
         ({"names": []}, "names must hold one value per feature"),
     ]),
     LabelErrorDisplay: (LABEL_ERRORS, [
-        ({"probability": [0.1]}, r"probability must hold one value per bar, shape \(2,\); got \(1,"),
+        ({"probability": [0.1]}, r"probability must hold one value per bar, shape \(2,\); got"),
         ({"probability": [0.1, 1.1]}, r"probability must lie in \[0, 1\]"),
         ({"likely": [[1, 2]]}, "likely must hold one value per bar"),
         ({"images": np.zeros((2, 8))}, r"images must have shape \(2, height, width\)"),
