@@ -2,11 +2,15 @@
 
 import csv
 import json
+from dataclasses import replace
+from math import nan
 
 import numpy as np
 import pytest
 from helpers.cli import fails, well, write
 from sklearn.datasets import load_wine
+
+from bayespoint.cli.doubt import command
 
 FLIPPED = [2, 31, 87, 108, 144]
 FAST = ["--gamma", "scale", "--softness", "0.1", "--kernel", "rbf"]
@@ -55,6 +59,20 @@ def test_budget_and_json(wine):
     first = document["rows"][0]
     assert first["label"] != first["suggested"]
     assert first["probability_wrong"] >= first["probability_suggested"]
+
+
+def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
+    """Such a one is kept where time was up before all rows were learnt."""
+    fit = command.fit
+
+    def cut_short(classifier, X, labels, output):
+        fit(classifier, X, labels, output)
+        proba = np.where(np.arange(len(labels))[:, None] < 50, classifier.trained_.label_proba, nan)
+        classifier.trained_ = replace(classifier.trained_, label_proba=proba)
+
+    monkeypatch.setattr(command, "fit", cut_short)
+    words = "knows 50 of 178 rows: nothing can be said of the labels of the others"
+    fails(1, "doubt", wine, "--target", "kind", *FAST, words=words)
 
 
 @pytest.mark.parametrize(

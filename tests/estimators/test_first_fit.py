@@ -71,6 +71,7 @@ def test_without_time_the_first_fit_is_kept_and_said_to_be(fits, clock, tmp_path
     assert log_loss(truth, clf.predict_proba(new)) < 0.6
     assert clf.held_out_proba_.shape == (400, 2)
     assert np.isfinite(clf.held_out_proba_).all()
+    assert np.isfinite(clf.label_error_proba_).sum() == 80  # nothing is known of others' labels
     save(tmp_path / "m.bpm", clf)
     assert load(tmp_path / "m.bpm").classifier.inference_reason_ == clf.inference_reason_
     clf.set_params(warm_start=True, max_time=None).fit(X, y)  # which begins anew

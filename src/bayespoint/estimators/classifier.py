@@ -610,7 +610,7 @@ class BayesPointClassifier(KernelClassifier):
         labels: those of ``label_noise``, or, where that is 0, those that make labels left out most
         probable, one for all or one for each pair of classes. A label that is unlikely because
         classes overlap is not wrong. The sum is the expected number of wrong labels. NaN for rows
-        of weight 0.
+        of weight 0, and for those that a fit cut short by ``max_time`` or Ctrl-C has not seen.
         """
         proba, label = self._label_errors("label_error_proba_")
         own = np.take_along_axis(proba, label[:, None], axis=1)
@@ -620,7 +620,8 @@ class BayesPointClassifier(KernelClassifier):
     def n_label_errors_(self) -> Array:
         """Expected number of wrong training labels, and the ends of a 95 % interval, (3,).
 
-        Weights count. The interval has the uncertainty of rates that were not given.
+        Weights count; rows whose `label_error_proba_` is NaN do not. The interval has the
+        uncertainty of rates that were not given.
         """
         self._label_errors("n_label_errors_")
         if self.trained_.n_wrong is None:

@@ -106,6 +106,12 @@ def _check_knows(classifier: BayesPointClassifier) -> None:
             f"does not tell which labels are wrong: use --inference ep, or --n-draws 10 or more, "
             f"and let it end."
         )
+    known = ~np.isnan(classifier.label_error_proba_)
+    if not known.all():  # a fit on some rows was kept
+        raise TableError(
+            f"training was cut short and knows {known.sum():,} of {len(known):,} rows: nothing can "
+            f"be said of the labels of the others. Let it end, or raise --max-time."
+        )
 
 
 def _say(
