@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint import VersionSpace
 from bayespoint._support.threads import open_threads
 from bayespoint.inference import sample_billiard
-from bayespoint.inference.billiard import flights
+from bayespoint.inference.billiard import chains, flights
+from bayespoint.inference.billiard.chains import mixing
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.rows import FullRows, GramRows
 
@@ -215,3 +216,18 @@ def test_errors_are_those_of_the_draws():
     certain = sample(space, 200)
     assert_array_equal(certain.info["errors"], 0)
     assert_array_equal(certain.info["passes"], 0)
+
+
+def test_mixing_of_long_chains_is_that_of_all_draws(monkeypatch):
+    # Chains whose draws repeat: the ESS is about half of their number, with few draws compared too.
+    rng = np.random.default_rng(0)
+    outputs = np.repeat(rng.normal(size=(4, 2_000, 1)), 2, axis=1)
+    errors = np.zeros(outputs.shape[:2], dtype=int)
+    rhat, ess = mixing(np.ones(1), outputs, errors, np.ones(1))
+    monkeypatch.setattr(chains, "COMPARED_DRAWS", 1_000)
+    few_rhat, few_ess = mixing(np.ones(1), outputs, errors, np.ones(1))
+    assert few_ess == pytest.approx(ess, rel=0.2)
+    assert rhat < 1.01
+    assert few_rhat < 1.02
+    outputs[0, :2_000] += 3  # in draws that are not the last ones
+    assert mixing(np.ones(1), outputs, errors, np.ones(1))[0] > 1.1

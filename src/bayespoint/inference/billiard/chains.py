@@ -37,6 +37,9 @@ STARTS = ("consistent", "random", "light_trap")
 # Numbers that differ by less than this share are equal but for rounding.
 CONSTANT = 1e-9
 
+# Draws of a chain that tell how it mixes: of more, sorting them took longer than the flights.
+COMPARED_DRAWS = 10_000
+
 # An R-hat above this tells chains that do not agree, if they have at least so many draws:
 # independent ones exceed it in none of 20,000 trials (tests/space/test_diagnostics.py).
 UNMIXED = 1.2
@@ -256,16 +259,24 @@ def mixing(
 ) -> tuple[float, float]:
     """R-hat and ESS of the mean margin and of the number of training errors, the worse of them.
 
-    ``outputs``: (n_chains, n_draws, m).
+    Of long chains R-hat compares draws spread over them, and the ESS of the last ones counts for
+    all. ``outputs``: (n_chains, n_draws, m).
     """
-    numbers = [outputs @ (target / np.sqrt(squared_length)), errors]
-    varying = [_without_rounding(x) for x in numbers]
-    varying = [x for x in varying if np.ptp(x) > 0]
-    if not varying:  # version space is a point
+    n_draws = outputs.shape[1]
+    spread = slice(None, None, -(-n_draws // COMPARED_DRAWS))
+    last = slice(max(n_draws - COMPARED_DRAWS, 0), None)
+    scale = target / np.sqrt(squared_length)
+    rhat = [diagnostics.rhat(x) for x in _varying(outputs[:, spread] @ scale, errors[:, spread])]
+    ess = [diagnostics.ess(x) for x in _varying(outputs[:, last] @ scale, errors[:, last])]
+    if not rhat or not ess:  # version space is a point
         return 1.0, float(errors.size)
-    rhat = [diagnostics.rhat(x) for x in varying]
-    ess = [diagnostics.ess(x) for x in varying]
-    return float(np.max(rhat)), float(np.min(ess))
+    return float(np.max(rhat)), float(np.min(ess)) * n_draws / min(n_draws, COMPARED_DRAWS)
+
+
+def _varying(*numbers: Array) -> list[Array]:
+    """Those of some numbers of each draw, (n_chains, n_draws), that are not all equal."""
+    rounded = [_without_rounding(x) for x in numbers if np.ptp(x) > 0]
+    return [x for x in rounded if np.ptp(x) > 0]
 
 
 def _without_rounding(x: Array) -> Array:
