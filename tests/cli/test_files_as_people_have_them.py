@@ -91,6 +91,8 @@ def test_columns_of_no_use_are_listed_with_a_command_to_paste(tmp_path):
     command = shlex.split(said[said.index("bayespoint train") :])[1:]
     assert command[-4:] == ["--drop", "code", "--drop", "their words"]
     assert "100 rows" in well(*command).output
+    said = fails(1, *command[:-4], "--drop", "their words", "--dates", "code", words="not a date")
+    well(*shlex.split(said[said.index("bayespoint train") :])[1:])  # which names it twice
     said = fails(1, "cross-validate", train, "--target", "label", words="cannot be used")
     assert said.endswith("--target label --drop code --drop 'their words'")
 

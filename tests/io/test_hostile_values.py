@@ -103,7 +103,7 @@ NUMBERS = {
         changed("settings_.class_noise", {"values": ["<f8", [2], [0.5, 0.0]]}),
         r"outside \[0, 0.5",
     ),
-    "evidence": (changed("settings_.log_evidence", NAN), "log_evidence is nan"),
+    "evidence": (changed("settings_.log_evidence", "high"), "log_evidence is 'high'"),
     "huge softness": (changed(SOFT, HUGE), "predictor_.softness is 10+.* too large"),
     "huge gamma": (changed("settings_.gamma", -HUGE), "gamma is -10+.* too large"),
     "huge entropy": (changed("trained_.entropy", HUGE), "entropy is 10+.* too large"),

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
+from bayespoint.cli.fitted import facts_of
 from bayespoint.io import model_file
 
 
@@ -80,6 +81,15 @@ def test_what_the_fit_said_of_rows_left_out_is_not_stored(method, tmp_path):
         again.held_out_proba_  # noqa: B018
     asked = saved_and_loaded(clf, tmp_path / "n.bpm", held_out=True)
     assert_array_equal(asked.held_out_proba_, clf.held_out_proba_)
+
+
+def test_an_evidence_that_is_no_number_is_stored(tmp_path):
+    """As where the sites of EP are far from converged: the model can be used all the same."""
+    clf = fitted(inference="ep")
+    clf.settings_ = replace(clf.settings_, log_evidence=np.nan)
+    again = saved_and_loaded(clf, tmp_path / "m.bpm")
+    assert np.isnan(again.log_evidence_)
+    assert "log_evidence" not in facts_of(again)  # which JSON could not hold
 
 
 def test_a_pipeline_that_rejects_is_refused_with_a_reason(tmp_path):

@@ -56,8 +56,8 @@ def facts_of(classifier: Classifier) -> dict[str, Any]:
     }  # fmt: skip
     if base.settings_.gamma_choice is not None:
         facts["widths"] = base.settings_.gamma_choice["chosen"]
-    if getattr(base, "log_evidence_", None) is not None:
-        facts["log_evidence"] = float(base.log_evidence_)
+    if np.isfinite(evidence := getattr(base, "log_evidence_", np.nan)):
+        facts["log_evidence"] = float(evidence)
     if isinstance(classifier, RejectingClassifier):
         facts |= _rejection_facts(classifier)
     return facts

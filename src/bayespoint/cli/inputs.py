@@ -134,8 +134,9 @@ def examples_of(table: Table, target: str, columns: Columns) -> tuple[Table, Arr
     """Features and labels of a table, without the columns that were dropped."""
     if target in (columns.drop or []):
         raise UsageError(f"--drop names the target '{printable(target)}'.")
-    for option, names in (("--categorical", columns.categorical), ("--dates", columns.orders)):
-        for name in names or ():
+    categorical = [n for n in columns.categorical or [] if n not in (columns.drop or [])]
+    for option, names in (("--categorical", categorical), ("--dates", columns.orders)):
+        for name in names:
             check_column(table, name, option)
             if name == target:
                 raise UsageError(f"{option} names the target '{printable(target)}'.")

@@ -228,13 +228,13 @@ class Columns:
 
     @property
     def orders(self) -> dict[str, str | None]:
-        """Columns of dates, with the order of each where it is told."""
+        """Columns of dates that are not dropped, with the order of each where it is told."""
         found: dict[str, str | None] = {}
         for text in self.dates or []:
             name, equals, order = text.rpartition("=")
             told = bool(equals) and order in ORDERS
             found[name if told else text] = order if told else None
-        return found
+        return {name: order for name, order in found.items() if name not in (self.drop or [])}
 
     @property
     def text(self) -> list[str]:

@@ -174,7 +174,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "kernel_name": Plain((str,), choices=KERNELS, needed=False), "gamma": WIDTHS,
         "bias": NOT_NEGATIVE,
         "softness": NOT_NEGATIVE, "class_noise": Array("c", readable=True),
-        "log_evidence": Plain(NUMBER, needed=False),
+        "log_evidence": Plain(NUMBER, finite=False, needed=False),
         "cells": Part((CellSettings,), needed=False),
         "gamma_choice": Plain((dict,), needed=False),
     },
