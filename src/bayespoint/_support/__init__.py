@@ -1,1 +1,1 @@
-"""What every room uses: budgets and Ctrl-C, threads, argument checks, devices, types."""
+"""What every package uses: budgets and Ctrl-C, threads, argument checks, devices, types."""

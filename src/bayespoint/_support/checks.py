@@ -1,4 +1,4 @@
-"""Checks of arguments, shared by all rooms: one precise message each, with the remedy."""
+"""Checks of arguments, shared by all packages: one precise message each, with the remedy."""
 
 import sys
 import warnings

@@ -1,4 +1,4 @@
-"""Names of types that signatures of several rooms share."""
+"""Names of types that signatures of several packages share."""
 
 from typing import Any, TypeAlias
 
