@@ -93,7 +93,7 @@ def test_our_questions_are_counted_apart_and_decide_only_where_there_is_nothing_
     rows = [{"verdict": row.verdict, "ours": row.ours} for row in (good, asked)]
     assert pages.share([{"verdict": "reproduced", "rows": rows}]) == (
         "1 item: 1 reproduced; 1 published number or statement: 1 reproduced; "
-        "1 question of our own: 1 refuted."
+        "1 question of our own: 1 no."
     )
 
 

@@ -251,7 +251,7 @@ class Item:
     finding : str
         What was found, in one sentence without numbers (Markdown).
     source : str
-        What it runs on: the data set, or what was made up because the paper does not give it.
+        What it runs on: the data set, or synthetic data where the paper gives none.
     keys : dict of str to str
         What the numbers are: a phrase for each key that ``measure`` returns.
     thoughts : str or callable

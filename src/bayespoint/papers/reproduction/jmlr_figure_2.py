@@ -164,7 +164,7 @@ intersection of half-spaces is convex, and the largest number of cells, are theo
 its centre of mass as a black dot.""",
     finding="Version space is the convex polyhedron of the sketch: corners, area and "
     "random classifiers agree.",
-    source="made up: ten points in space; the sketch's points are not given",
+    source="synthetic: ten points in space; the sketch's points are not given",
     keys={
         "normals": "y x of each example",
         "walls": "the examples that bound version space",

@@ -184,7 +184,7 @@ together; it was split in two after the first run.""",
 below, the ratio of the longest to the shortest axis falls to one as λ grows, with both kernels.""",
     finding="Softness does turn the ellipsoid into a ball; for small softness it is "
     "more often a cigar than the pancake in the picture.",
-    source="made up: three points in the plane; points and kernel are not given",
+    source="synthetic: three points in the plane; points and kernel are not given",
     keys={
         "n_problems": "problems",
         "lambdas": "values of λ",

@@ -267,7 +267,7 @@ Bayes point over elongation for all problems.""",
     finding="The Bayes point errs less than the centre of the largest ball, and more so "
     "in elongated version spaces, as the paper says; this holds on average, not "
     "in each problem.",
-    source="made up by the paper's recipe; its two problems are not given",
+    source="synthetic, as the paper describes; its two problems are not given",
     keys={
         "summary": "over all problems: mean errors and gains, rank correlations with "
         "elongation, and means by quarter of elongation",

@@ -227,7 +227,7 @@ same points; beside them, for all problems, ratios of margins and of slopes.""",
     finding="The Bayes point gives up as much margin as published and its function is "
     "smoother; whether it is also flatter depends on a scale that the paper "
     "does not give.",
-    source="made up: 76 points in the plane; the paper's are not given",
+    source="synthetic: 76 points in the plane; the paper's are not given",
     keys={
         "table": "for each problem: smallest margins, roughness (slope for its size) and "
         "slopes of both machines, and the billiard's error of the centre",

@@ -224,7 +224,7 @@ and heart at the right.""",
     finding="Softness helps on heart, and the SVM's lowest error is close to the Bayes "
     "point's; softness brings the two machines together where points have unit "
     "length, the paper's condition, and not elsewhere.",
-    source="made up by the paper's recipe, and heart",
+    source="synthetic, as the paper describes, and heart",
     keys={
         "lambdas": "values of λ",
         "n_draws": "draws of the billiard",

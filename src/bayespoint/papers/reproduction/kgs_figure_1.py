@@ -228,7 +228,7 @@ The pictures show the first set of {FEW} points that has more than one mode, and
     finding="With ten points the posterior has several modes because of label noise, as "
     "the paper says; with a thousand it looks like one hill, whose top still "
     "has two modes on average.",
-    source="made up by the paper's recipe; the scale of its angles is our reading",
+    source="synthetic, as the paper describes; the scale of its angles is our reading",
     keys={
         "10": "1,000 sets of ten points",
         "1000": "200 sets of a thousand. Each has the number of sets (`n`), means of "

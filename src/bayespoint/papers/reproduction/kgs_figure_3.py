@@ -193,7 +193,7 @@ ITEM = Item(
     paper="KGS",
     place="figure 3",
     title="Boundaries of 50 draws at several rates of label noise",
-    then="""On a made-up set of 76 points in the plane, with the kernel exp(−‖x − x'‖²/2), the
+    then="""On a synthetic set of 76 points in the plane, with the kernel exp(−‖x − x'‖²/2), the
 paper draws 50 classifiers with the kernel Gibbs sampler at several rates q, and plots their
 boundaries. It reads off that more noise makes classifiers more diverse on the training set.""",
     now=f"""38 points of each class, from two normal distributions of standard deviation {SPREAD:g}
@@ -210,7 +210,7 @@ next. {CHECK} draws of the noisy billiard check the sampler.""",
     "every boundary winds around single points; the higher q, the more they spread and the more "
     "points they leave on the wrong side.",
     finding="More label noise makes draws more diverse on the training set, as the paper says.",
-    source="made up: 76 points in the plane; the paper's are not given",
+    source="synthetic: 76 points in the plane; the paper's are not given",
     keys={
         "X": "points of the first set",
         "y": "their labels",

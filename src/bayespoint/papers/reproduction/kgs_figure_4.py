@@ -162,7 +162,7 @@ so that 5 % is the least error.""",
     "that of the support vector machine falls from 6.1 to 5.3 % with growing slack.",
     finding="The Bayes point machine beats a support vector machine with little slack; "
     "with much slack the support vector machine is better on these data.",
-    source="made up by the paper's recipe; the scale of its angles is our reading",
+    source="synthetic, as the paper describes; the scale of its angles is our reading",
     keys={
         "n": "data sets",
         "bpm": "error in % of the Bayes point machine for each assumed rate",

@@ -258,7 +258,7 @@ experiments with MNIST. Perceptrons add points as they are, not scaled to unit l
 space. Gibbs draws are 1,000 steps apart, after 20,000 steps; tests count effective draws. The
 exact billiard checks the sampler. The test after matching both constants spreads each number of
 errors at random over ± ½ and takes its limits from random permutations, because the constants are
-estimated; on made-up samples of one law it rejects in 3 to 4 % at a nominal 5 %. (Before a review
+estimated; on synthetic samples of one law it rejects in 3 to 4 % at a nominal 5 %. (Before a review
 it used tables for known constants, and rejected in none of the ten subsets.) Small run: two
 subsets, 50 steps.""",
     measure=measure,

@@ -443,7 +443,7 @@ far from the diagonal for all four problems. Right: test errors of both kinds of
 near the diagonal.""",
     finding="No: perceptrons lie in version space but are not uniform on it; their test "
     "errors are related all the same.",
-    source="MNIST, sonar, and made-up points",
+    source="MNIST, sonar, and synthetic points",
     keys={
         "digits": "20 sets of digits as in figure 1",
         "sonar": "20 random halves of sonar",

@@ -17,6 +17,8 @@ from bayespoint.papers.reproduction.item import (
 
 INDEX = "index.md"
 VERDICTS = (REPRODUCED, BETTER, REFUTED, OPEN)
+# What a verdict means for a question of ours.
+ANSWERS = {REPRODUCED: "yes", REFUTED: "no"}
 PAPERS = {
     "LSB": "Herbrich and Graepel, *Large Scale Bayes Point Machines*, 2001",
     "JMLR": "Herbrich, Graepel and Campbell, *Bayes Point Machines*, 2001",
@@ -26,20 +28,21 @@ PAPERS = {
 
 HOW_TO_READ = """\
 - *Reproduced*: our number and the published one differ by at most two standard errors of their
-  difference, plus the tolerance if one is given (mostly rounding in print); or the statement
+  difference, plus a tolerance if the row gives one (mostly for rounding in print); or the statement
   holds in our run.
-- *Better*: ours is better by more than that.
-- *Refuted*: it does not hold, and the paper says enough that we know. The text below the table
-  says why.
-- *Open*: it does not hold in our run, but the paper leaves out something that could explain it. The
-  line below the table says what.
+- *Better*: our number is better by more than that.
+- *Refuted*: the number or statement does not hold, and the paper says enough to be sure. The text
+  below the table says why.
+- *Open*: it does not hold in our run, but the paper leaves out something that could explain the
+  difference. The line below the table says what.
 
-The verdict of an item is that of its worst row: refuted, open, better, reproduced. Statements that
-no run could contradict (*holds by construction*) are shown and not counted. Rows marked *our
-question* ask more than the paper claims: they are counted apart, and decide only the item
-`lsb-question`, which has no others. Numbers after ± are standard errors. Where a paper prints none
-for a single run, its number gets the spread of one run of ours. Which rows are open was decided
-with their outcome known, from what the papers leave out; the limits of each row are named in it."""
+The verdict of an item is that of its worst row, in the order refuted, open, better, reproduced.
+Statements that no run could contradict (*holds by construction*) are shown but not counted. Rows
+marked *our question* go beyond what the paper claims. They are answered with yes, no or open,
+counted separately, and decide the verdict only of the item `lsb-question`, which has no other rows.
+Numbers after ± are standard errors. If a paper gives none for a single run, we use the spread of
+single runs of ours. Whether a row that fails is open or refuted was decided after its outcome was
+known, from what the paper leaves out; each row states its limits."""
 
 NOT_RUN = """\
 Every table and every figure with something to measure is an item. These figures have nothing to
@@ -47,12 +50,12 @@ measure: JMLR 1, 3 and 11, KGS 2, R&M 18.5 to 18.10 (drawings that explain a met
 same picture as LSB 1.
 
 No paper published its points. Items on public data sets (MNIST, USPS, sonar, Wisconsin breast
-cancer, Rätsch's sets) get them through `bayespoint.papers.datasets.load`, from the user's cache
-folder or from the folder in the environment variable `BAYESPOINT_DATA`, else from OpenML.
-`bayespoint reproduce --fetch` fetches them from where they are published and checks them. Splits
-that nobody publishes are made by a seed, and the item says so. All other items run on data made up
-by the paper's recipe, or by ours where there is none: the column *data* of each page says
-which."""
+cancer, Rätsch's sets) load them with `bayespoint.papers.datasets.load`: from the folder named by
+the environment variable `BAYESPOINT_DATA`, otherwise from the user's cache folder, otherwise from
+OpenML. `bayespoint reproduce --fetch` downloads them from where they are published and checks them.
+Splits that were never published are made from a seed, and the item says so. All other items run on
+synthetic data made as the paper describes, or as we chose if it does not: the column *data* of each
+page says which."""
 
 FILES = """\
 `NAME.png` is the picture of an item, `NAME.json` its numbers. From these,
@@ -71,7 +74,7 @@ a new run. The keys of a JSON file:
   `verdict`. Numbers have `published`, `measured`, their standard errors `published_error` and
   `measured_error`, `tolerance`, `better` (which direction) and `digits` (in print). Statements have
   `holds`, `seen` (what our run shows), `by_construction` and `ours` (our question).
-- `cells`: the same rows as printed: what, published, ours, verdict.
+- `cells`: the same rows as text: what, published, ours, verdict.
 """
 
 
@@ -101,21 +104,28 @@ def counts(records: Iterable[Record], ours: bool = False) -> Counter[str]:
 def share(records: list[Record]) -> str:
     """Say in a sentence what became of items, of rows and of our questions."""
     items = Counter(record["verdict"] for record in records)
+    theirs, ours = counts(records), counts(records, ours=True)
     parts = (
-        ("item", "items", items),
-        ("published number or statement", "published numbers and statements", counts(records)),
-        ("question of our own", "questions of our own", counts(records, ours=True)),
-    )
+        ("item", "items", items, _in_words(items)),
+        ("published number or statement", "published numbers and statements", theirs,
+         _in_words(theirs)),
+        ("question of our own", "questions of our own", ours, _answered(ours)),
+    )  # fmt: skip
     texts = [
-        f"{found.total()} {one if found.total() == 1 else many}: {_in_words(found)}"
-        for one, many, found in parts
+        f"{found.total()} {one if found.total() == 1 else many}: {words}"
+        for one, many, found, words in parts
         if found
     ]
     return "; ".join(texts) + "."
 
 
 def _in_words(found: Counter[str]) -> str:
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+    words = (*VERDICTS[:3], *ANSWERS.values(), OPEN)
+    return ", ".join(f"{found[word]} {word}" for word in words if found[word])
+
+
+def _answered(found: Counter[str]) -> str:
+    return _in_words(Counter({ANSWERS.get(verdict, verdict): n for verdict, n in found.items()}))
 
 
 def index(records: list[Record]) -> str:
@@ -125,8 +135,8 @@ def index(records: list[Record]) -> str:
     lines = [
         "# The papers, reproduced",
         "",
-        "This page tells you which results of the four papers hold when they are run again, and "
-        "leads to the numbers behind each answer.",
+        "Look up here which results of four papers hold when they are computed again, and find the "
+        "numbers behind each answer.",
         "",
         f"**{share(records)}**",
         "",
@@ -192,8 +202,8 @@ def paper_page(paper: str, records: list[Record]) -> str:
     lines = [
         f"# {_shown(paper)}: {PAPERS[paper]}",
         "",
-        "This page shows what the paper did, what our run does, and the numbers of both side by "
-        "side, item by item ([how to read the verdicts](index.md#how-to-read-the-verdicts)).",
+        "Look up here, item by item, what the paper did, what our run did, and the numbers of both "
+        "side by side ([how to read the verdicts](index.md#how-to-read-the-verdicts)).",
         "",
         f"**{share(records)}**",
         "",
@@ -210,7 +220,7 @@ def _run_line(record: Record) -> str:
     item = load(record["name"])
     theirs, ours = counts([record]), counts([record], ours=True)
     both = [_in_words(theirs)] if theirs else []
-    both += [f"our questions: {_in_words(ours)}"] if ours else []
+    both += [f"our questions: {_answered(ours)}"] if ours else []
     return (
         f"| [{item.place}](#{anchor(item.name)}) | {_one_line(item.source)} | {'; '.join(both)} | "
         f"{record['n_jobs']} | {record['seconds']:.0f} |"
@@ -233,7 +243,9 @@ def _section(item: Item, record: Record) -> list[str]:
         "| | published | ours | |",
         "|---|---|---|---|",
     ]
-    lines += [f"| {' | '.join(_escaped(cell) for cell in cells)} |" for cells in record["cells"]]
+    for row, (what, published, ours, verdict) in zip(record["rows"], record["cells"], strict=True):
+        answer = ANSWERS.get(verdict, verdict) if row.get("ours", False) else verdict
+        lines += [f"| {' | '.join(map(_escaped, (what, published, ours, answer)))} |"]
     unsaid = dict.fromkeys(row["unsaid"] for row in record["rows"] if row["verdict"] == OPEN)
     lines += ["", f"*Open, because* {'; '.join(unsaid)}."] if unsaid else []
     lines += _splits(record["data"].get("origins", {}))

@@ -102,7 +102,7 @@ pieces are computed from their corners, by another formula.""",
     alt="A polygon with seven corners, cut by a slanting line into two parts of the same area; an "
     "arrow v stands on the line.",
     finding="Each direction has exactly one line that halves the polygon.",
-    source="made up: a polygon of seven corners; theirs is not given",
+    source="synthetic: a polygon of seven corners; theirs is not given",
     keys={
         "polygon": "corners",
         "area": "its area",

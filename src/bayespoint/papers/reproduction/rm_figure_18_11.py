@@ -157,7 +157,7 @@ differ from the theory by, with error bars of two standard errors.""",
     finding="The billiards lie on the curve of the theory; only the published flipper "
     "falls short of it where examples are fewest, with the number of bounces "
     "that we gave it.",
-    source="made up by the paper's recipe; which α and inputs is not said",
+    source="synthetic, as the paper describes; the paper does not give α and the inputs",
     keys={
         "alphas": "examples per dimension",
         "errors": "test errors of each machine, by α and teacher",

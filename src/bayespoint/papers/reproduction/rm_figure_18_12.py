@@ -111,7 +111,7 @@ so differences are paired; *worse* means by more than two standard errors of the
 billiard. Right: errors of the maximal margin less those of the flipper in single runs, nearly all
 above zero but for α = 1.""",
     finding="The maximal margin loses on average, as published, but not in every single run.",
-    source="made up by the paper's recipe; which α and inputs is not said",
+    source="synthetic, as the paper describes; the paper does not give α and the inputs",
     keys={
         "alphas": "examples per dimension",
         "errors": "test errors of each machine, by α and teacher",

@@ -129,7 +129,7 @@ The Bayes point is found by Gauss-Newton steps.""",
     "that curved lines bound; centre of mass and Bayes point lie in it, close to each other.",
     finding="Bayes lines do not meet in one point, as the chapter says, and not even in "
     "a triangle.",
-    source="made up: a polygon, a triangle and a hexagon; their polygon is not given",
+    source="synthetic: a polygon, a triangle and a hexagon; their polygon is not given",
     keys={
         "n_directions": "directions",
         "shapes": "for each shape: `corners`, some `lines`, the least distance of a point "

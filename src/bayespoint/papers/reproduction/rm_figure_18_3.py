@@ -204,7 +204,7 @@ line through it. Before the run we took "strongly elongated" to mean stretched b
     "elongation, those of ellipse and centre of mass stay small.",
     finding="The centre of mass is far nearer to the Bayes point than the centre of the "
     "largest circle, most of all in elongated polygons.",
-    source="made up: random polygons; theirs is not given",
+    source="synthetic: random polygons; theirs is not given",
     keys={
         "polygon": "corners",
         "circle": "centre of the largest circle",

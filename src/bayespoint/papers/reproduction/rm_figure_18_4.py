@@ -171,7 +171,7 @@ position that Hotelling's test does not tell from the centre of mass.""",
     alt="Left: a thousand straight flights fill the polygon. Right: the deviation of the time in a "
     "cell from its share falls with the number of bounces, for the billiard as for random chords.",
     finding="A billiard ball covers the polygon nearly as evenly as independent chords would.",
-    source="made up: a polygon of seven corners; theirs is not given",
+    source="synthetic: a polygon of seven corners; theirs is not given",
     keys={
         "polygon": "corners",
         "way": "the first 1000 bounces of one ball",
