@@ -152,5 +152,5 @@ def test_what_has_no_stream_is_refused():
     with pytest.raises(ValueError, match="must be a BayesPointClassifier; got SVC"):
         PredictiveDisplay.from_estimator(SVC().fit(X, y))
     clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, inference="ep")
-    with pytest.raises(AttributeError, match="log_predictive_ is there after partial_fit"):
+    with pytest.raises(AttributeError, match="log_predictive_ is available after partial_fit"):
         PredictiveDisplay.from_estimator(clf.fit(X, y))

@@ -268,7 +268,7 @@ def test_what_cannot_have_widths_says_why():
         ({"gamma": [1.0, 2.0], "kernel": "poly"}, r"gamma.*kernel='rbf' or 'laplacian'"),
     ]
     assert_refused(fitted, cases, X=X, y=y)
-    with pytest.raises(AttributeError, match="gamma_choice_ is there after"):
+    with pytest.raises(AttributeError, match="gamma_choice_ is available after"):
         _ = fitted(X, y, gamma=1.0).gamma_choice_
 
 

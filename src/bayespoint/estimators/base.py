@@ -95,7 +95,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return Host(self.n_jobs)
 
     def prepared(self, X: Any) -> Asked:
-        """Check X as for `predict`; what ``predictor_`` takes.
+        """Check X as for `predict`, and prepare it for ``predictor_``.
 
         Parameters
         ----------
@@ -113,11 +113,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return Asked(checked, Host(self.n_jobs) if precomputed else place)
 
     def decision_function(self, X: Any) -> Array:
-        """Outputs that decide: the class with the largest one is predicted.
+        """Output for each class; `predict` returns the class with the largest one.
 
-        With ``decision="bayes_point"`` the scores of the link of `cosines` (shifted by
-        ``class_weight``), whose softmax are probabilities; with votes ("calibrated", too) the logit
-        of the probability (two classes) or its logarithm.
+        With ``decision="bayes_point"`` these are scores whose softmax gives the probabilities,
+        shifted by ``class_weight``. With votes, also calibrated ones, they are the log-odds of the
+        second class (two classes) or the logarithms of the probabilities.
 
         Parameters
         ----------
@@ -194,8 +194,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         n_samples : int, default=10
-            Number of draws; more than the model holds are taken with replacement.
+            Number of draws; if there are fewer in the model, they are drawn with replacement.
         random_state : int, RandomState instance or None
+            Seed for the choice of draws.
 
         Returns
         -------
@@ -209,11 +210,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
-        """Divide the entropy of each prediction: what more data could remove, and what not.
+        """Split the entropy of each prediction into what more data could remove and what not.
 
-        Both are in nats; their sum is the entropy of `predict_proba` without class weights. From
-        the variance of the posterior, or from its draws. Bayes points (``decision="bayes_point"``)
-        know nothing beyond their training rows: far from these they take all for irreducible.
+        Both are in nats; their sum is the entropy of `predict_proba` without class weights. They
+        are computed from the variance of the posterior, or from its draws. A Bayes point
+        (``decision="bayes_point"``) does not know where its training rows end: far from them it
+        reports all entropy as irreducible.
 
         Parameters
         ----------
@@ -222,8 +224,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         Uncertainty
-            A named tuple: ``removable``, where the classifiers of the posterior contradict each
-            other, and ``irreducible``, where each of them is unsure, each of shape (n_samples,).
+            A named tuple of two arrays of shape (n_samples,): ``removable``, because the
+            classifiers of the posterior contradict each other, and ``irreducible``, because each
+            of them is unsure.
 
         Examples
         --------
@@ -243,7 +246,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return parts
 
     def settled(self) -> Self:
-        """Return an unfitted copy with the numbers and the method that this fit chose.
+        """Return an unfitted copy with the settings and the method that this fit chose.
 
         Returns
         -------
@@ -265,8 +268,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Coefficients of the Bayes point of each machine over the support points."""
         if self.settings_.cells is not None:
             raise AttributeError(
-                "dual_coef_ is that of one Bayes point, which EP by cells has not: use cosines(X), "
-                "or a cell_size of all rows."
+                "dual_coef_ needs a single Bayes point, which EP with several cells does not have: "
+                "use cosines(X), or set cell_size to the number of rows."
             )
         return self.predictor_.bayes_points
 
@@ -277,25 +280,26 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def gamma_(self) -> float | Array:
-        """Width used, or an array with one for each feature."""
+        """The value of gamma used, or an array with one per feature."""
         return self.settings_.gamma
 
     @property
     def gamma_choice_(self) -> dict[str, Any]:
-        """How one width and a width for each feature compare, on labels left out.
+        """How well one width and a width for each feature predict held-out labels.
 
-        A dict: the candidate that was "chosen", the number of "rows" whose labels were left out,
+        A dict: the candidate that was "chosen", the number of "rows" whose labels were held out,
         their mean "log_proba" with each candidate, and its "gain" over the first candidate with
         its standard error. Candidates are "one width" in given units, "one width, columns scaled",
-        "full widths" and "shrunk widths", half the way to these; with ``kernel="auto"`` the same
-        of the Laplacian kernel, or "widths of the RBF kernel" carried over to it where that was
-        enough to tell ("full widths, Laplacian" and the like). With more than ten classes
-        "log_proba" is a sum over the three largest, each told from the rest. There after a fit with
-        ``gamma="held-out"`` or "ard", where features can have widths of their own.
+        "full widths" (one per feature) and "shrunk widths" (halfway between). With
+        ``kernel="auto"`` there are the same for the Laplacian kernel ("full widths, Laplacian" and
+        so on), or "widths of the RBF kernel, Laplacian" if that was enough to decide. With more
+        than ten classes, "log_proba" is a sum over the three largest classes, each against the
+        rest. Available after a fit with ``gamma="held-out"`` or "ard" and a kernel that can have a
+        width for each feature.
         """
         if self.settings_.gamma_choice is None:
             raise AttributeError(
-                "gamma_choice_ is there after a fit with gamma='held-out' or 'ard', "
+                "gamma_choice_ is available after a fit with gamma='held-out' or 'ard', "
                 "kernel='auto', 'rbf' or 'laplacian', and at most 1,000 columns."
             )
         return self.settings_.gamma_choice
@@ -312,7 +316,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def label_noise_(self) -> float | Array:
-        """Rates of wrong labels used: one, or one per class."""
+        """Rate of wrong labels used, or one per class."""
         rates = self.settings_.class_noise
         return float(rates[0]) if np.all(rates == rates[0]) else rates
 
@@ -333,46 +337,49 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def n_draws_(self) -> int:
-        """Draws held for each machine."""
+        """Number of draws per machine."""
         return self.draws_.n_draws
 
     @property
     def bayes_point_error_(self) -> Array:
-        """Monte-Carlo standard error of each Bayes point, an angle in radians."""
+        """Monte Carlo standard error of each Bayes point, an angle in radians."""
         return self.draws_.angle_errors
 
     @property
     def diagnostics_(self) -> dict[str, Any]:
-        """What the method tells about its last run."""
+        """Diagnostics of the last run."""
         return dict(self.draws_.info)
 
     @property
     def log_evidence_(self) -> float:
-        """Approximate logarithm of the probability of the labels, where EP found it."""
+        """Approximate logarithm of the probability of the labels, by EP."""
         if self.settings_.log_evidence is None:
             raise AttributeError(
-                f"log_evidence_ is there with inference='ep' or settings chosen by the evidence; "
-                f"this fit used {self.inference_!r}."
+                f"log_evidence_ is available with inference='ep' or settings chosen by the "
+                f"evidence; this fit used {self.inference_!r}."
             )
         return self.settings_.log_evidence
 
     @property
     def held_out_proba_(self) -> Array:
-        """What the model says of each training row without it, (n_samples, n_classes).
+        """Probabilities of each training row without it, of shape (n_samples, n_classes).
 
-        Of EP, given the labels of all other rows; of perceptrons, by those draws that had not yet
-        seen the row. Where rows are equal, one of them is left out. Rows of weight 0 have
-        `predict_proba`.
+        With EP they are given the labels of all other rows; with perceptrons they come from the
+        draws that had not yet seen the row. If rows are equal, only one of them is left out. Rows
+        of weight 0 have `predict_proba`.
         """
         check_is_fitted(self)
         if self.trained_.held_out is None:
             stream = getattr(self, "stream_", None)
             if stream is not None and len(stream.history):
-                raise AttributeError("held_out_proba_ is there after fit, not after partial_fit.")
+                raise AttributeError(
+                    "held_out_proba_ is available after fit, not after partial_fit."
+                )
             raise AttributeError(
-                f"held_out_proba_ is there after a fit with inference='ep' (span votes apart), or "
-                f"'perceptron' with decision='bayes_point' and 10 draws or more, and not in "
-                f"model files; this fit used {self.inference_!r} and {self.decision_!r}."
+                f"held_out_proba_ is available after a fit with inference='ep' (except with "
+                f"decision='span_vote'), or 'perceptron' with decision='bayes_point' and at least "
+                f"10 draws, and in model files saved with held_out=True; this fit used "
+                f"{self.inference_!r} and {self.decision_!r}."
             )
         view = check_answers("held_out_proba_", self.trained_.held_out).view()
         view.flags.writeable = False
@@ -384,27 +391,27 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         i : int, default=0
-            Number of the class that is told from the rest; 0 for two classes.
+            Index of the class that is compared with the rest; 0 for two classes.
 
         Returns
         -------
         Posterior
-            Its coefficients stand for the rows of X given to `fit`; merged copies have none
-            but the first. Its outputs, and ``ess()`` and the like, are those at the support
-            points (none for ``kernel="precomputed"``).
+            Its coefficients belong to the rows of X given to `fit`; of equal rows only the first
+            has one. Its outputs, and so ``ess()``, ``rhat()`` and ``mcse()``, are those at the
+            support points (not available for ``kernel="precomputed"``).
         """
         check_is_fitted(self)
         draws, row, used = self.draws_, self.trained_.row, self.predictor_.used
         if self.settings_.cells is not None:
             raise ValueError(
-                "EP by cells has a posterior for each cell: use sample_proba(X), or a cell_size "
-                "of all rows."
+                "EP with several cells has a posterior for each cell: use sample_proba(X), or set "
+                "cell_size to the number of rows."
             )
         if not self.predictor_.n_draws:
             raise no_draws()
         n_machines = len(draws.angle_errors)
         if not isinstance(i, int | np.integer) or not 0 <= i < n_machines:
-            raise ValueError(f"i must be a whole number from 0 to {n_machines - 1}; got {i!r}.")
+            raise ValueError(f"i must be an integer from 0 to {n_machines - 1}; got {i!r}.")
         coef: Matrix = (draws.coef or self.predictor_.draws())[i]
         shape = (coef.shape[0], self.trained_.n_samples)
         if sp.issparse(coef):
@@ -445,20 +452,20 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return outputs + self.softness_ * points.length.astype(np.float64) ** 2 * coef
 
     def compress(self, tol: float = 1e-2) -> Self:
-        """Return a classifier with fewer support points and almost the same decisions.
+        """Return a copy with fewer support points and almost the same predictions.
 
-        Averaged machines have many support points. The copy keeps the few that describe the
-        Bayes points well enough.
+        An average of classifiers has many support points. The copy keeps only as many as it needs
+        to describe the Bayes points well enough.
 
         Parameters
         ----------
         tol : float, default=1e-2
-            `cosines`, which lie between -1 and 1, change by at most this anywhere.
+            Largest change of `cosines`, which lie between -1 and 1, at any point.
 
         Returns
         -------
         KernelClassifier
-            Of the same class, fitted, without draws.
+            A fitted classifier of the same class, without draws.
         """
         check_is_fitted(self)
         small = clone(self)

@@ -65,205 +65,221 @@ class BayesPointClassifier(KernelClassifier):
     ----------
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "precomputed"} or callable, \
             default="auto"
-        "auto": RBF, or Laplacian if that is better on rows left out by more than 1.5 standard
-        errors (by 3 if these are a small sample). The RBF kernel suits smooth boundaries, the
-        Laplacian kernel suits thresholds in several columns, as tables often have them. They are
-        compared if ``gamma`` is "held-out" or "ard" and X has at least 50 dense rows and at most
-        200 columns, several of them and not all of two values; otherwise "auto" is RBF. A callable
-        ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is called from
-        several threads.
+        "auto" is the RBF kernel, or the Laplacian kernel if that is better on held-out rows by more
+        than 1.5 standard errors (by 3 on a small sample of many rows). The RBF kernel suits smooth
+        boundaries; the Laplacian kernel suits thresholds in several columns, which are common in
+        tables. The two are compared only if ``gamma`` is "held-out" or "ard" and X is dense, with
+        at least 50 rows and 2 to 200 columns that are not all binary; otherwise "auto" is RBF. A
+        callable ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is
+        called from several threads.
     gamma : float, array-like of shape (n_features,) or {"held-out", "ard", "evidence", "scale"}, \
             default="held-out"
-        Kernel width, or one for each feature ("rbf" and "laplacian"; 0 leaves a feature out).
+        Kernel coefficient: the larger, the narrower the kernel. With "rbf" and "laplacian" there
+        may be one per feature; 0 ignores a feature.
 
-        - "held-out": one width, one for each feature, or half way between, by labels left out
-          (`gamma_choice_`). More than one width must be better by 1.5 standard errors on rows that
-          were not used to learn it. Units of columns then do not matter; if all but a quarter of
-          the columns have a range of at least a tenth of the largest, one width in the given units
-          is tried as well. Widths of features need at least 50 rows and at most 1,000 columns.
-        - "ard": one for each feature, by the evidence of EP, on up to 1,000 rows or on whole cells
-          of more.
-        - "evidence": one width, by the probability of all labels (of EP, on at most 500 points).
+        - "held-out": one value for all features, one per feature, or the geometric mean of the two,
+          chosen by held-out labels (`gamma_choice_`). More than one value must be better by 1.5
+          standard errors on rows that were not used to learn it. The units of columns do not
+          matter, except that one value in the given units is tried as well if at least three
+          quarters of the columns have a range of at least a tenth of the largest. One value per
+          feature needs at least 50 rows and at most 1,000 columns.
+        - "ard": one value per feature, by the evidence of EP, on up to 1,000 rows or, with more, on
+          complete cells.
+        - "evidence": one value, by the evidence of EP (the probability of all labels) on at most
+          500 points.
         - "scale": ``1 / (n_features * X.var())``, as in `sklearn.svm.SVC`.
 
-        How labels are left out depends on the method. EP, billiard and Gibbs sampler: the
-        probability of each label given all others (equal rows are left out together, unless they
-        have both labels), on at most 500 points, at least two per class, then on at most 2,000.
-        Perceptrons: the log-loss of five folds, on at most 2,000 points, then narrower widths on at
-        most 10,000. EP by cells: whole cells of the final size, with one row in five left out.
-        ``gamma`` has no effect if the kernel has no width.
+        How labels are held out depends on the method. EP, billiard and Gibbs sampler use the
+        probability of each label given all others (equal rows are left out together, unless their
+        labels differ), on at most 500 points, at least two per class, then on at most 2,000.
+        Perceptrons use the log-loss of five-fold cross-validation on at most 2,000 points, then try
+        narrower widths on at most 10,000. EP by cells uses complete cells of the final size and
+        holds out one row in five. ``gamma`` has no effect if the kernel has no such coefficient.
     feature_groups : array-like of shape (n_features,), default=None
         A label, int or str, for each column of X: columns with the same label share one width when
-        widths are learnt, and `feature_importances_` leaves them out together. Use it for the 0/1
-        columns that one column of words becomes; `TableEncoder.feature_groups_` has the labels.
-        Columns of a group should be in the same unit. None: each column by itself.
+        widths are learnt, and `feature_importances_` leaves them out together. Use it for the
+        one-hot columns of a categorical column; `TableEncoder.feature_groups_` has the labels.
+        Columns of a group should have the same unit. None: each column is its own group.
     degree : int, default=3
         Degree of the "poly" kernel ``(gamma <x, x'> + coef0) ** degree``.
     coef0 : float, default=1.0
         Constant of the "poly" kernel.
     normalize_kernel : bool, default=True
-        Make all points unit vectors in feature space.
+        Whether to scale all points to unit length in feature space.
     bias : float or {"auto", "evidence"}, default="auto"
-        Variance of a bias weight, added to the kernel before normalisation; 0 for none. "auto": 0,
-        0.1, 1 or 10, by labels left out.
+        Prior variance of the intercept, added to the kernel before normalisation; 0 for no
+        intercept. "auto" chooses 0, 0.1, 1 or 10 by held-out labels; "evidence" as for ``gamma``.
     inference : {"auto", "perceptron", "billiard", "gibbs", "ep"}, default="auto"
-        How classifiers are drawn.
+        How the posterior is computed.
 
-        - "perceptron": each draw is a kernel perceptron run to zero training errors on the points
-          in a new random order (with ``decision="bayes_point"`` first on nine tenths of them, then
-          on all).
-        - "billiard": exact draws of the posterior, uniform on version space or, with
-          ``label_noise``, weighted by it; it needs all kernel rows and an m × m factor within
-          ``cache_size``.
+        - "perceptron": each draw is a kernel perceptron that visits the points in a new random
+          order until it has no training errors (with ``decision="bayes_point"`` first nine tenths
+          of the points, then all).
+        - "billiard": exact draws from the posterior, which is uniform on version space, or, with
+          ``label_noise``, weights classifiers by their errors. All kernel rows and an m × m factor
+          must fit into ``cache_size``.
         - "gibbs": the kernel Gibbs sampler, for comparison; it has the same posterior and mixes far
           more slowly.
-        - "ep": expectation propagation, a Gaussian approximation of the posterior in closed form,
-          with ``log_evidence_``. Exact, it needs six m × m matrices, and two more per class; many
-          rows are divided into cells (``cell_size``).
-        - "auto": exact EP if its sweeps take at most some seconds (up to about 2,200 points of two
-          classes, 460 of ten) and ``cache_size`` is enough. Otherwise EP by cells, or perceptrons
-          if they are clearly better: both predict the same labels, left out of at most 10,000 rows,
-          and ``inference_reason_`` gives the two log-losses. With label noise always cells;
+        - "ep": expectation propagation, a Gaussian approximation of the posterior, with
+          ``log_evidence_``. With all rows at once ("exact EP") it needs six m × m matrices and two
+          more per class; many rows are divided into cells (``cell_size``).
+        - "auto": exact EP if its sweeps take at most a few seconds (up to about 2,200 points of two
+          classes, 460 of ten) and ``cache_size`` is large enough. Otherwise EP by cells, or
+          perceptrons if they are clearly better at predicting held-out labels of at most 10,000
+          rows; ``inference_reason_`` gives the two log-losses. With label noise always cells;
           perceptrons if cells are not possible ("precomputed", ``decision="bayes_point"``, settings
-          by the evidence).
+          chosen by the evidence).
     n_draws : int, default=100
-        Classifiers drawn for each class (once for two classes).
+        Number of classifiers drawn per class (for two classes, in total).
     softness : float or {"held-out", "evidence"}, default="held-out"
-        Soft boundaries: the diagonal of the training Gram matrix is multiplied by
-        ``1 + softness``. With 0 every draw has no training error, and data that cannot be
-        separated are an error. "held-out" and "evidence" as for ``gamma``.
+        Allows training errors, as a smaller ``C`` does in `sklearn.svm.SVC`: the diagonal of the
+        training Gram matrix is multiplied by ``1 + softness``. With 0 no draw has a training error,
+        and data that cannot be separated raise an error. "held-out" and "evidence" as for
+        ``gamma``.
     label_noise : float, array-like of shape (n_classes,), dict or "evidence", default=0.0
-        Probability that a training label is wrong, in [0, 0.5): one rate, one for each class in
-        the order of ``classes_``, or by label (0 for labels not named). A wrong label is taken to
-        be any of the other classes, equally likely. The rate q_k of class k belongs to the
-        *label* k, not to the true class: for two classes q_k / (1 - q_k) is how often points of
-        the other class are labelled k over how often points of class k are. "evidence": one rate,
-        as for ``gamma``.
+        Probability that a training label is wrong, in [0, 0.5): one rate, one per class in the
+        order of ``classes_``, or a dict from label to rate (0 for labels not named). The true class
+        is then any of the other classes, with equal probability. The rate q_k of class k belongs to
+        the *label* k, not to the true class: with two classes, q_k is the share of wrong labels
+        among the labels k. "evidence": one rate, as for ``gamma``.
     decision : {"auto", "bayes_point", "vote", "calibrated", "span_vote"}, default="auto"
-        - "bayes_point": the centre of the draws decides.
-        - "vote": the average of the exact predictive probability over the draws, including what the
-          training points leave open, softness and the mean rate of label noise; it needs four m × m
-          matrices within ``cache_size``.
-        - "calibrated" (EP only): a link of the votes, fitted to labels left out. At least 0.1 / n
-          is left to all other classes together, before class weights, so no class gets a
-          probability of 0 only because none of n rows had it.
-        - "span_vote": the share of draws that say a class (Bayesian transduction as published), for
-          comparison. Draws know nothing beyond the span of the training points, so far from them it
-          is too sure.
+        How predictions follow from the posterior.
+
+        - "bayes_point": by the centre of the draws.
+        - "vote": by the mean of the exact predictive probability over the draws, including what the
+          training points leave open, softness and the mean rate of label noise. Four m × m matrices
+          must fit into ``cache_size``.
+        - "calibrated" (EP only): by votes, calibrated on held-out labels. At least 0.1 / n is left
+          to all other classes together, before class weights, so that no class gets probability 0
+          only because none of n rows had it.
+        - "span_vote": by the share of draws that predict a class (Bayesian transduction as
+          published), for comparison. It ignores what lies outside the span of the training points,
+          so it is overconfident far from them.
         - "auto": "vote" for billiard and Gibbs sampler, "calibrated" for EP and "bayes_point" for
           perceptrons.
     cell_size : int or "auto", default="auto"
-        Of EP: rows of a cell. Rows that lie together share a cell, and a cell knows of the rows of
-        others only what landmarks tell. "auto": one cell with all rows, which is exact, if that
-        takes seconds and ``cache_size`` is enough; otherwise 1,000, or fewer with a linear kernel,
-        where cells do not matter.
+        For EP: number of rows in a cell. Neighbouring rows share a cell; cells share information
+        only through landmarks. "auto": one cell with all rows (exact EP) if that takes seconds and
+        ``cache_size`` is large enough; otherwise 1,000, or fewer with a linear kernel, where cells
+        do not matter.
     n_landmarks : int or "auto", default="auto"
-        Of EP with several cells: rows whose kernel values are features common to all cells; 0 for
-        none. "auto": 0 or 700 (300 for four or more classes), by labels left out; with a linear
-        kernel the columns of X themselves, if fewer than 1,500, which is exact.
+        For EP with several cells: number of rows whose kernel values are features that all cells
+        share; 0 for none. "auto": 0 or 700 (300 for four or more classes), by held-out labels. With
+        a linear kernel and fewer than 1,500 columns, the columns of X are these features, and
+        nothing is approximated.
     n_trees : int or "auto", default="auto"
-        Of EP with several cells: divisions into cells that are averaged. "auto": 3; 2 with
-        landmarks; 1 with landmarks of four or more classes and with the columns of a linear kernel.
+        For EP with several cells: number of divisions into cells to average. "auto": 3; 2 with
+        landmarks; 1 with landmarks and four or more classes, and with the columns of a linear
+        kernel.
     half_life : float, optional
-        Of `partial_fit`: rows after which a row counts half, for rules that change.
+        For `partial_fit`: after so many further rows a row counts half, for data that change over
+        time.
     class_weight : dict, "balanced" or None, default=None
-        Shifts decisions: the probability of class c is multiplied by its weight, and
-        probabilities and `decision_function` follow.
+        Shifts decisions: the probability of each class is multiplied by its weight, and
+        `predict_proba` and `decision_function` follow. It does not affect training.
     cache_size : float, default=2000
-        Memory for kernel rows, in MB, at least 128 rows; the runs take up to a quarter more.
+        Memory for kernel rows, in MB; at least 128 rows are kept. Perceptron runs take up to a
+        quarter more.
     max_time : float, optional
-        Seconds after which fitting ends with what it has. Of 1,500 rows or more, EP and perceptrons
-        fit 500 first, and the fit that tells labels left out better is kept: `inference_reason_`
-        says which. If there is little time for all rows, they are fitted in small cells with the
-        settings of the first fit. Fewer runs of perceptrons then share rows, so that some finish
-        in time; a fit without limit is faster. The billiard always factorises its m × m matrix
-        first.
+        Seconds after which fitting stops and uses what it has. With 1,500 rows or more, EP and
+        perceptrons first fit 500 rows, and the fit that predicts held-out labels better is kept:
+        `inference_reason_` says which. If there is little time for all rows, they are fitted in
+        small cells with the settings of the first fit. Fewer perceptron runs then share kernel
+        rows, so that some of them finish in time; a fit without a limit is faster. The billiard
+        always factorises its m × m matrix first.
     tol : float, default=1e-3
-        Drawing ends early once the Monte-Carlo error of every Bayes point, an angle in radians,
-        is below this. Sweeps of EP end once no output changes by more than this many of its
-        standard deviations (ten times as many by cells).
+        Drawing stops early once the Monte Carlo error of every Bayes point, an angle in radians,
+        is below this. EP stops once no output changes by more than this many of its standard
+        deviations (ten times as many with several cells).
     warm_start : bool, default=False
-        Keep the draws of the last fit on the same data and add to them up to ``n_draws``; none
-        is removed if there are more. The seed stays that of the first fit; the billiard continues
-        where it was. EP starts from the sites of the last fit, also with other settings.
+        Whether to keep the draws of the last fit on the same data and add to them until there are
+        ``n_draws``; none is removed if there are more. The seed is that of the first fit; the
+        billiard continues where it stopped. EP starts from the sites of the last fit, even if
+        settings have changed.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute: "cuda" on an NVIDIA GPU, through PyTorch; "auto" there if there is one.
-        X may then be a tensor.
+        Where to compute: "cuda" uses an NVIDIA GPU through PyTorch; "auto" uses a GPU if there is
+        one. X may then be a tensor.
     n_jobs : int, optional
-        Threads; results do not depend on it.
+        Number of threads; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
+        Seed of all random numbers.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
     support_ : ndarray of shape (n_support,)
-        Training rows with a coefficient in some draw; all of them with ``decision="vote"``.
+        Indices of the training rows with a coefficient in some draw; all rows with
+        ``decision="vote"``.
     support_vectors_ : ndarray or csr_matrix of shape (n_support, n_features)
+        These rows.
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         The Bayes point of each machine: w = sum_j dual_coef_j phi(x_j), of unit length in the
-        softened metric, phi being the feature map of the kernel with bias and normalisation.
+        softened metric, where phi is the feature map of the kernel with bias and normalisation.
     gamma_ : float or ndarray of shape (n_features,)
-        Width used, or one per feature: the larger, the more a feature matters; 0 leaves it out.
+        The value of ``gamma`` used, or one per feature: the larger, the more a feature matters; 0
+        ignores it.
     gamma_choice_ : dict
-        What labels left out said of one width and of a width for each feature.
+        How well held-out labels were predicted by one value of gamma and by one per feature.
     bias_, softness_ : float
         Values used.
     label_noise_ : float or ndarray of shape (n_classes,)
         Rates used.
     inference_, inference_reason_, decision_ : str
-        Method used, why, and how it decides.
+        The method used, why it was chosen, and how it decides.
     kernel_ : str or callable
         Kernel used.
     n_draws_ : int
-        Draws held for each machine; a multiple of four, the number of balls, for the billiard.
+        Number of draws per machine; for the billiard a multiple of four, the number of balls.
     diagnostics_ : dict
-        What EP tells of each machine: ``sweeps``, ``converged``, ``bounded``, ``change`` and
-        ``log_evidence``; by cells ``cells`` and those still ``moving``, for each tree, and
-        ``log_evidence``.
-        What the billiard tells about its last run: ``rhat`` and ``ess`` (of the mean
-        margin and of the number of training errors, the worse of them, for each machine),
-        ``bounces`` and ``passes`` of each ball, ``n_draws`` of each ball, ``drift``, ``restarts``,
-        ``flight_seconds``. Empty for perceptrons.
+        For EP, for each machine: ``sweeps``, ``converged``, ``bounded``, ``change`` and
+        ``log_evidence``; with several cells, for each tree: ``cells`` and how many of them are
+        still ``moving``, and ``log_evidence``.
+        For the last run of the billiard: ``rhat`` and ``ess`` for each machine (the worse of two
+        numbers, the mean margin and the number of training errors), ``bounces``, ``passes`` and
+        ``n_draws`` of each ball, ``drift``, ``restarts``, ``flight_seconds``. Empty for
+        perceptrons.
     bayes_point_error_ : ndarray of shape (1 or n_classes,)
-        Monte-Carlo standard error of each Bayes point, an angle in radians.
+        Monte Carlo standard error of each Bayes point, an angle in radians.
     held_out_proba_ : ndarray of float32, shape (n_samples, n_classes)
-        What the model says of each training row without it, after a fit with EP, or with at least
-        ten perceptrons and ``decision="bayes_point"``. Class weights shift it, too.
+        Probabilities of each training row from a model without it, after a fit with EP, or with at
+        least ten perceptrons and ``decision="bayes_point"``. They include class weights.
     label_error_proba_ : ndarray of shape (n_samples,)
         Probability that each training label is wrong, after a fit with the billiard, the Gibbs
         sampler or EP, or with at least ten perceptrons and ``decision="bayes_point"``.
     n_label_errors_ : ndarray of shape (3,)
-        Expected number of wrong training labels, and the ends of a 95 % interval.
+        Expected number of wrong training labels, and a 95 % interval: lower and upper end.
     log_evidence_ : float
         With EP: approximate logarithm of the probability of the labels, summed over the machines.
-        Larger for settings that fit better. With "evidence" and another method: that of the points
-        that settings were chosen with.
+        It is larger for settings that fit better. With settings chosen by "evidence" and another
+        method: that of the points that settings were chosen with.
     predictor_ : Predictor
-        What decides: kernel, support points, coefficients and link.
+        What predicts: kernel, support points, coefficients and link.
     settings_, draws_, trained_
-        What the fit chose, what it drew, and what it remembers of its training rows.
+        The settings, the draws, and what is kept about the training rows.
     n_features_in_ : int
+        Number of features seen in `fit`.
     feature_names_in_ : ndarray of str
-        When X has string column names.
+        Names of the features, if X has string column names.
 
     Notes
     -----
-    Weights: a weight w means w copies of a point. Equal points with equal labels are merged
-    first. For EP with softness each copy has a softness of its own, so that weights count. For the
-    other methods copies are one wall: without label noise weights > 0 change only the settings that
-    are chosen from the data and the steepness of the probabilities; with a rate q of wrong labels
-    the log-odds of a label are w log((1 - q)/q). Weight 0 leaves a point out.
+    A sample weight w means w copies of a point; 0 leaves a point out. Equal points with equal
+    labels are merged first. For EP with softness, each copy has its own softness, so weights move
+    the boundary. For the other methods, copies are a single wall: without label noise, weights
+    change only the settings that are chosen from the data, and the steepness of the probabilities;
+    with a noise rate q, the log-odds of a label are w log((1 - q)/q).
 
-    For ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
-    mean of the training diagonal stands in for it: `predict` does not depend on it (unless
-    ``class_weight`` or ``decision="vote"`` is given), the size of `decision_function` does unless
-    the diagonal is constant. Its points keep the order of the input, so its draws are not those of
+    With ``kernel="precomputed"`` the length of new points in feature space is unknown, and the
+    mean of the training diagonal is used instead. `predict` does not depend on it (unless
+    ``class_weight`` or ``decision="vote"`` is given); the scale of `decision_function` does, unless
+    the diagonal is constant. Points keep the order of the input, so draws differ from those of
     the same kernel given by name.
 
     Perceptron draws lie in version space but are not uniform on it; see
-    `bayespoint.inference.sample_perceptron`. Draws of the billiard are; see
+    `bayespoint.inference.sample_perceptron`. Draws of the billiard are uniform; see
     `bayespoint.inference.sample_billiard`.
 
     References
@@ -322,16 +338,17 @@ class BayesPointClassifier(KernelClassifier):
     # ------------------------------------------------------------------ fitting
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesPointClassifier":
-        """Draw classifiers that agree with the training data and average them.
+        """Fit the classifier to training data.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Or the Gram matrix (n_samples, n_samples) with ``kernel="precomputed"``.
+            Training rows, or the Gram matrix (n_samples, n_samples) with
+            ``kernel="precomputed"``.
         y : array-like of shape (n_samples,)
-            Labels of any type.
+            Labels: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight w means w copies; 0 leaves a row out.
+            A weight w means w copies of a row; 0 leaves a row out.
 
         Returns
         -------
@@ -395,25 +412,29 @@ class BayesPointClassifier(KernelClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> "BayesPointClassifier":
-        """Go on learning from more rows.
+        """Learn from further rows.
 
-        The first call is a fit by EP; so is a call when the rows that are held are twice as many
-        as when settings were chosen, unless these are given or rows were dropped. Else rows join
-        the cells that they fall into, which are swept when they have grown by a half, or when a
-        prediction is asked for. Rows take at most half of ``cache_size``; where there are more the
-        oldest are dropped, and landmarks keep what they said.
+        The first call is a fit by EP. All rows are fitted again when their number has doubled
+        since settings were chosen, unless settings are given or rows were dropped. Otherwise new
+        rows join the cells that they fall into, and a cell is swept when it has grown by half, or
+        before a prediction. Rows take at most half of ``cache_size``; if there are more, the
+        oldest are dropped, and landmarks keep part of their information.
 
         Each call first predicts its rows, or those of some cells: `log_predictive_` has the mean
-        log-probability of their labels, and the link is fitted to the newest predictions. An
-        error or Ctrl-C leaves the model as it was.
+        log-probability of their labels, and probabilities are calibrated on the newest
+        predictions. An error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            New rows.
         y : array-like of shape (n_samples,)
+            Their labels.
         classes : array-like of shape (n_classes,), optional
-            Classes that may turn up. They may also turn up unnamed, but the first call needs two.
+            All classes that may occur. Classes may also appear later without being named, but the
+            first call needs two.
         sample_weight : array-like of shape (n_samples,), optional
+            A weight w means w copies of a row; 0 leaves a row out.
 
         Returns
         -------
@@ -459,9 +480,9 @@ class BayesPointClassifier(KernelClassifier):
         self.__dict__ = other.__dict__
 
     def absorb(self) -> "BayesPointClassifier":
-        """Learn the rows that `partial_fit` has taken and not learnt yet.
+        """Learn the rows that `partial_fit` has been given but has not learnt yet.
 
-        Predictions do so by themselves.
+        Predictions call this first.
 
         Returns
         -------
@@ -484,7 +505,7 @@ class BayesPointClassifier(KernelClassifier):
         return stream is None or stream.up_to_date
 
     def prepared(self, X: Any) -> Asked:
-        """Check X as for `predict`, and learn what waits; what ``predictor_`` takes.
+        """Learn waiting rows, check X as for `predict`, and prepare it for ``predictor_``.
 
         Parameters
         ----------
@@ -500,18 +521,18 @@ class BayesPointClassifier(KernelClassifier):
     def log_predictive_(self) -> Array:
         """Mean log-probability of the labels of each call of `partial_fit`, before it was learnt.
 
-        Of a call with many rows, of those in 64 cells; without rows of a class that had not come
-        before. NaN for the first call, and where no row is left.
+        For a call with many rows, the mean is over the rows in 64 cells. Rows of a class that has
+        not occurred before do not count. NaN for the first call, and if no row is left.
         """
         check_is_fitted(self)
         if getattr(self, "stream_", None) is None or not len(self.stream_.history):
-            raise AttributeError("log_predictive_ is there after partial_fit.")
+            raise AttributeError("log_predictive_ is available after partial_fit.")
         return self.stream_.history[:, 1]
 
     def fresh(self) -> "BayesPointClassifier":
         """Return a classifier with the same settings, cells and landmarks that has seen no rows.
 
-        To be fed elsewhere by `partial_fit`, and then merged: see `merge`.
+        Train it elsewhere with `partial_fit`, then combine the two with `merge`.
 
         Returns
         -------
@@ -523,11 +544,12 @@ class BayesPointClassifier(KernelClassifier):
         return other
 
     def merge(self, other: "BayesPointClassifier") -> "BayesPointClassifier":
-        """Learn all that another classifier was fed, which `fresh` of this one has made.
+        """Learn all rows of another classifier, which was made by `fresh` of this one.
 
         Parameters
         ----------
         other : BayesPointClassifier
+            The other classifier.
 
         Returns
         -------
@@ -546,7 +568,7 @@ class BayesPointClassifier(KernelClassifier):
         """
         if not isinstance(other, BayesPointClassifier):
             raise TypeError(
-                f"merge takes a BayesPointClassifier that fresh() has made; got {type(other)}."
+                f"other must be a BayesPointClassifier made by fresh(); got {type(other)}."
             )
         parameters, place = self._streaming_parameters(), self._place()
         check_is_fitted(self)
@@ -566,15 +588,17 @@ class BayesPointClassifier(KernelClassifier):
 
     @property
     def feature_importances_(self) -> Array:
-        """What the log-probability of a label, given all others, loses without each feature.
+        """How much the log-probability of a label, given all others, falls without each feature.
 
-        The mean over rows; below 0 where labels are told better without it. By expectation
-        propagation with the settings of the fit, whatever its method, on all rows up to 1,000 and
-        on some whole cells of more. Computed when it is first asked for, from the X and y given to
-        fit, which must not have changed, and kept from then on, in copies and files as well; those
-        made before, and fits to tensors, are without. With features that tell the same, each counts
-        little. With ``feature_groups``, a group is left out together, and each of its columns holds
-        the figure of the group.
+        This is the mean over rows; it is negative if labels are predicted better without the
+        feature. It is computed by expectation propagation with the settings of the fit, whatever
+        its method, on all rows up to 1,000, and on some complete cells of more.
+
+        It is computed on first access, from the X and y given to fit, which must not have changed,
+        and is then kept, also in copies and files. Copies and files made before that do not have
+        it, nor do fits to tensors. If several features carry the same information, each of them
+        counts little. With ``feature_groups``, a group is left out as a whole, and each of its
+        columns has the value of the group.
         """
         return self._importances().mean
 
@@ -588,9 +612,9 @@ class BayesPointClassifier(KernelClassifier):
             return self.trained_.importances
         if not hasattr(self, "settings_") or getattr(self, "_given", None) is None:
             raise AttributeError(
-                "feature_importances_ is computed from the X and y of fit when it is first asked "
-                "for: it is not there before fit, nor in copies and files made before that. Ask "
-                "for it before you copy or save, or fit again."
+                "feature_importances_ is computed from the X and y of fit on first access: it is "
+                "not available before fit, nor in copies and files made before that access. Access "
+                "it before you copy or save, or fit again."
             )
         self.absorb()
         settings, trained = self.settings_, self.trained_
@@ -604,13 +628,14 @@ class BayesPointClassifier(KernelClassifier):
 
     @property
     def label_error_proba_(self) -> Array:
-        """Probability that each training label is wrong, one for each row given to fit.
+        """Probability that each training label is wrong, one per row given to fit.
 
-        By Bayes' rule from what the model says of the row without it and from the rates of wrong
-        labels: those of ``label_noise``, or, where that is 0, those that make labels left out most
-        probable, one for all or one for each pair of classes. A label that is unlikely because
-        classes overlap is not wrong. The sum is the expected number of wrong labels. NaN for rows
-        of weight 0, and for those that a fit cut short by ``max_time`` or Ctrl-C has not seen.
+        It follows by Bayes' rule from the probabilities of a model without the row and from the
+        rates of wrong labels: those of ``label_noise`` or, if that is 0, the rates that make
+        held-out labels most probable, one for all classes or one for each pair of classes. A label
+        that is unlikely only because classes overlap does not count as wrong. The sum is the
+        expected number of wrong labels. NaN for rows of weight 0, and for rows that a fit stopped by
+        ``max_time`` or Ctrl-C has not seen.
         """
         proba, label = self._label_errors("label_error_proba_")
         own = np.take_along_axis(proba, label[:, None], axis=1)
@@ -618,10 +643,10 @@ class BayesPointClassifier(KernelClassifier):
 
     @property
     def n_label_errors_(self) -> Array:
-        """Expected number of wrong training labels, and the ends of a 95 % interval, (3,).
+        """Expected number of wrong training labels, and a 95 % interval: lower and upper end.
 
-        Weights count; rows whose `label_error_proba_` is NaN do not. The interval has the
-        uncertainty of rates that were not given.
+        Weights count; rows whose `label_error_proba_` is NaN do not. If rates are not given, the
+        interval includes their uncertainty.
         """
         self._label_errors("n_label_errors_")
         if self.trained_.n_wrong is None:
@@ -631,21 +656,21 @@ class BayesPointClassifier(KernelClassifier):
     def _label_errors(self, name: str) -> tuple[Array, Array]:
         """Probability of true classes, and labels; an error where they are not known."""
         if not hasattr(self, "trained_"):
-            raise AttributeError(f"{name} is there once the classifier is fitted.")
+            raise AttributeError(f"{name} is available after fit.")
         proba, label = self.trained_.label_proba, self.trained_.label
         if proba is not None and label is not None:
             return proba, label
         if getattr(self, "stream_", None) is not None and len(self.stream_.history):
-            raise AttributeError(f"{name} is there after fit, not partial_fit.")
+            raise AttributeError(f"{name} is available after fit, not after partial_fit.")
         if METHODS[self.inference_].from_posterior:
             raise AttributeError(
-                f"{name} is left out above {MOST_LABEL_POINTS:,} points on a GPU unless "
-                f"decision='vote': fit with that, or with device='cpu'."
+                f"{name} is not available for more than {MOST_LABEL_POINTS:,} points on a GPU "
+                f"unless decision='vote': fit with that, or with device='cpu'."
             )
         raise AttributeError(
-            f"{name} needs what the model says of rows without them: fit with inference='ep', "
-            f"'billiard' or 'gibbs', or with 'perceptron', decision='bayes_point' and 10 draws or "
-            f"more; this fit used {self.inference_!r} and {self.decision_!r}."
+            f"{name} needs predictions for rows left out: fit with inference='ep', 'billiard' or "
+            f"'gibbs', or with 'perceptron', decision='bayes_point' and at least 10 draws; this "
+            f"fit used {self.inference_!r} and {self.decision_!r}."
         )
 
 

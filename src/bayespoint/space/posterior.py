@@ -27,26 +27,28 @@ class Posterior:
         Draws, chain after chain; each row is a unit vector in the (softened) metric.
     n_chains : int, default=1
     mean_norm : float, optional
-        Length in feature space of the (weighted) mean of the rows of ``coef``; taken from the
-        outputs where it is not given.
+        Length in feature space of the (weighted) mean of the rows of ``coef``; computed from the
+        outputs if it is not given.
     weights : ndarray of shape (n_chains * n_draws,), optional
         Weight of each draw; None for equal weights.
     outputs : ndarray of shape (n_chains * n_draws, m), optional
         Outputs of the draws at the training points.
     points : ndarray of int, optional
-        Training points that ``outputs`` stand for, where these are not all; no other has a
-        coefficient.
+        Training points that ``outputs`` belong to, if these are not all points; the others have
+        no coefficients.
     centres : dict, optional
-        Bayes points that were not computed from the draws: from their source to (coefficients
-        of the unit vector, standard error as an angle).
+        Bayes points that were not computed from the draws: a dict from their source to
+        (coefficients of the unit vector, standard error as an angle).
     source : str, default="draws"
-        Which Bayes point to prefer.
+        Which Bayes point to use by default.
     space : VersionSpace, optional
+        The version space that was sampled.
     factor : Factor, optional
-        Of the softened Gram matrix, for predictive probabilities.
+        Factor of the softened Gram matrix, for predictive probabilities.
     label_noise : float or ndarray of shape (m,), default=0.0
+        Noise rate of the labels, or one per point.
     info : dict, optional
-        What the sampler tells about its run.
+        How the run of the sampler went.
 
     Examples
     --------
@@ -100,10 +102,10 @@ class Posterior:
         ----------
         source : {"draws", "path", "kicks"}, optional
             "draws": the mean of the draws. "path": the mean over the whole path of the
-            billiard. "kicks": the sum of the kicks its walls gave, with non-negative (times
-            label), sparse coefficients, the Bayesian support vectors; its noise does not shrink
-            with version space, so where that is narrow it may lie outside. Default: draws or
-            path, whichever has the smaller error.
+            billiard. "kicks": the sum of the changes of direction at the walls. Its coefficients
+            are sparse and have the signs of the labels (the Bayesian support vectors). Its random
+            error does not shrink with version space, so it may lie outside a narrow one. Default:
+            draws or path, whichever has the smaller error.
 
         Returns
         -------
@@ -117,9 +119,9 @@ class Posterior:
         return mean_of_rows(self.coef, self.weights) / self.mean_norm
 
     def bayes_point_error(self, source: str | None = None) -> float:
-        """Monte-Carlo standard error of the Bayes point, an angle in radians.
+        """Monte Carlo standard error of the Bayes point, an angle in radians.
 
-        From the scatter of batches of flights or of consecutive draws.
+        It is computed from the scatter of batches of flights or of consecutive draws.
 
         Parameters
         ----------
@@ -147,7 +149,7 @@ class Posterior:
 
     @property
     def rank(self) -> Any:
-        """Dimension of the span of the training points, or None where it is not known."""
+        """Dimension of the span of the training points, or None if it is not known."""
         return None if self._factor is None else self._factor.rank
 
     def coordinates(self, outputs: ArrayLike) -> Array:
@@ -174,7 +176,7 @@ class Posterior:
         return self._dense(self.coef)
 
     def ess(self, method: str = "bulk") -> Array:
-        """Effective number of draws of each training point's output (ArviZ's definition).
+        """Effective sample size of each training point's output (ArviZ's definition).
 
         Parameters
         ----------
@@ -189,7 +191,7 @@ class Posterior:
     def rhat(self) -> Array:
         """Rank-normalised split R-hat of each training point's output (ArviZ's definition).
 
-        Near 1 where chains agree. It proves nothing unless they began at opposite ends.
+        It is close to 1 if chains agree. It proves nothing unless they started far apart.
 
         Returns
         -------
@@ -198,7 +200,7 @@ class Posterior:
         return diagnostics.rhat(self._dense(self._needed_outputs()))
 
     def mcse(self) -> Array:
-        """Monte-Carlo standard error of the mean output at each training point.
+        """Monte Carlo standard error of the mean output at each training point.
 
         Returns
         -------
@@ -209,8 +211,8 @@ class Posterior:
     def predictive(self, cross: ArrayLike, diagonal: ArrayLike, *, label: bool = False) -> Array:
         """Exact probability that the output of a draw at new points is positive.
 
-        The part of w outside the span of the training points is Gaussian still, so where the
-        kernel values with all training points are zero the probability is one half.
+        The part of w outside the span of the training points still has its Gaussian prior, so the
+        probability is one half if the kernel values with all training points are zero.
 
         Parameters
         ----------
@@ -219,8 +221,8 @@ class Posterior:
         diagonal : array-like of shape (n,)
             k(x, x) of the new points.
         label : bool, default=False
-            Probability of the label +1 instead: with softness, and with label noise where it is
-            one rate for all points.
+            Whether to return the probability of the label +1 instead, which includes softness and
+            label noise (if there is one rate for all points).
 
         Returns
         -------
@@ -241,7 +243,7 @@ class Posterior:
             if len(noise) > 1:
                 raise ValueError(
                     "label=True needs one rate of label noise; with one per point, the rate of a "
-                    "new point is unknown. Fold it into label=False yourself."
+                    "new point is unknown. Use label=False and apply the rate yourself."
                 )
         outputs = np.asarray(self.coef @ K.T)
         p = decisions.vote_probabilities(outputs, variance, self.rank, self.weights)[:, 1]
@@ -249,7 +251,7 @@ class Posterior:
         return check_answers("predictive", p)
 
     def to_arviz(self) -> Any:
-        """Return the draws as an ArviZ object, outputs at the training points.
+        """Convert the draws to an ArviZ object, with outputs at the training points.
 
         Group ``posterior`` has ``output`` (chain, draw, point); ``sample_stats`` has ``errors``,
         the number of training errors (not for draws of the classifier). Needs
@@ -266,7 +268,7 @@ class Posterior:
         if self.space is not None:
             groups["sample_stats"] = {"errors": training_errors(self.space.y, outputs)}
         named: dict = {"dims": {"output": ["point"]}, "coords": {"point": self.points}}
-        # From version 1 on, ArviZ takes one dict of groups instead of one argument a group.
+        # From version 1 on, ArviZ takes one dict of groups instead of one argument per group.
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups, **named)
         return arviz.from_dict(**groups, **named)

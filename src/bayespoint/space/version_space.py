@@ -53,7 +53,7 @@ class VersionSpace:
     y : array-like of shape (m,)
         Labels, -1 or +1.
     softness : float, default=0.0
-        Soft boundaries: the diagonal of K is multiplied by ``1 + softness``. With
+        Allows training errors: the diagonal of K is multiplied by ``1 + softness``. With
         ``softness > 0`` version space is never empty.
 
     Attributes
@@ -61,7 +61,9 @@ class VersionSpace:
     rows : Rows
         Rows of K, without the softness.
     y : ndarray of shape (m,)
+        Labels.
     softness : float
+        Softness.
     ridge : ndarray of shape (m,)
         What softness adds to the diagonal.
 
@@ -112,13 +114,13 @@ class VersionSpace:
         Parameters
         ----------
         candidates : array-like of int, optional
-            Where to look; at most 800 points. Default: the first 800.
+            Points to search; at most 800. Default: the first 800.
 
         Returns
         -------
         ndarray of int or None
-            None means that none was found among the candidates, which proves something only
-            when these are all the points.
+            None if no conflict was found among the candidates. This proves that version space is
+            not empty only if the candidates are all points.
         """
         if candidates is None:
             candidates = np.arange(len(self))
