@@ -32,20 +32,21 @@ COPY = 1e-6
 def query(
     clf: Any, X_pool: Any, n: int = 1, *, strategy: str = "entropy", random_state: Seed = None
 ) -> Array:
-    """Choose points of a pool to have labelled.
+    """Choose which points of a pool to label next.
 
-    Points are chosen one after the other, by their utility times the share of their posterior
-    variance that the points chosen before leave open: copies and near-copies of a point that is
-    in the batch have next to none left.
+    Points are chosen one after the other. Each is rated by its utility times the share of its
+    posterior variance that would remain after the points chosen before it. So a batch has no
+    copies or near-copies.
 
     Parameters
     ----------
     clf : BayesPointClassifier
-        Fitted on the points labelled so far, or a pipeline that ends in one. Best with
-        ``inference="billiard"``: its votes know what the labelled points leave open.
+        Classifier fitted on the points labelled so far, or a pipeline that ends with one. Best
+        with ``inference="billiard"``, whose votes include what the labelled points leave open.
     X_pool : array-like or sparse matrix of shape (n_pool, n_features)
+        Points without labels.
     n : int, default=1
-        Number of points.
+        Number of points to choose.
     strategy : {"entropy", "bald"}, default="entropy"
         As for `utilities`.
     random_state : int, RandomState or None
@@ -54,8 +55,8 @@ def query(
     Returns
     -------
     ndarray of int, shape (n,)
-        Rows of ``X_pool``, the most useful first; fewer than ``n`` only if there are no more
-        points that differ. (Rows of a precomputed kernel differ if they do in their values.)
+        Indices of rows of ``X_pool``, the most useful first; fewer than ``n`` only if there are
+        fewer distinct points. (For a precomputed kernel, rows are compared by their kernel values.)
 
     Examples
     --------
@@ -124,21 +125,22 @@ def utilities(
     Parameters
     ----------
     clf : BayesPointClassifier
-        Fitted, or a pipeline that ends in one.
+        Fitted classifier, or a pipeline that ends with one.
     X_pool : array-like or sparse matrix of shape (n_pool, n_features)
+        Points without labels.
     strategy : {"entropy", "bald"}, default="entropy"
-        "entropy": of the probabilities that the posterior gives to the classes (query by
-        committee). "bald": what the label would tell about the classifier, the removable part of
-        `BayesPointClassifier.predict_uncertainty`; softness and label noise make the rest of the
-        entropy. For two classes, without softness and with one rate of noise, both rank points
-        alike. Neither depends on ``class_weight``.
+        "entropy": the entropy of the class probabilities (query by committee). "bald": the
+        information that the label gives about the classifier, which is the removable part of
+        `BayesPointClassifier.predict_uncertainty`; the rest of the entropy comes from softness and
+        label noise. With two classes, no softness and a single noise rate, both rank points in the
+        same way. Neither depends on ``class_weight``.
     random_state : int, RandomState or None
-        Seed of the single classifiers for "bald".
+        Seed of the classifiers that are drawn for "bald".
 
     Returns
     -------
     ndarray of shape (n_pool,)
-        In nats.
+        Utilities, in nats.
 
     Examples
     --------

@@ -26,70 +26,71 @@ from bayespoint.space.links import fit_link
 
 
 class OnionClassifier(KernelClassifier):
-    """Two-class kernel classifier that allows some training errors, as many as help.
+    """Two-class kernel classifier that finds out how many training errors to allow.
 
-    The onion of R&M 18.5.3, unbiased: one run draws classifiers uniformly from each *shell*, those
-    that make ``n_minus`` errors on the first class and ``n_plus`` on the second. The same draws
-    give the leave-one-out errors of each shell and of each mixture of shells, so that the choice
-    needs no further sampling.
+    This is the onion of R&M 18.5.3, without its bias: one run draws classifiers uniformly from each
+    *shell*, the set of classifiers that make ``n_minus`` errors on the first class and ``n_plus``
+    on the second. The same draws give the leave-one-out errors of each shell and of each mixture of
+    shells, so the choice needs no further sampling.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, normalize_kernel, bias
         As for `BayesPointClassifier`.
     depth : int or pair of int, default=5
-        Largest number of training errors, on each class, of the shells drawn.
+        Largest number of training errors on each class.
     shells : "noise", "best", pair of int or float, default="noise"
-        Which of them decide. "noise": all, by volume and by the posterior of labels that are
-        wrong with some rate, cut off at ``depth``; the rate with the fewest leave-one-out errors
-        is taken. A float in [0, 0.5) is this rate, given. "best": the shell with the fewest
-        leave-one-out errors. A pair is one shell, (n_minus, n_plus).
+        Which shells predict. "noise": a mixture of all, weighted by the posterior for labels that
+        are wrong with a certain rate, cut off at ``depth``; the rate with the fewest leave-one-out
+        errors is used. A float in [0, 0.5) gives this rate. "best": the shell with the fewest
+        leave-one-out errors. A pair (n_minus, n_plus): this shell.
     n_draws : int, default=10_000
-        Draws of all shells together, all held during fit: 32 bytes for each of them and each
+        Number of draws of all shells together. All are held during fit, with 32 bytes per draw and
         training point.
     softness : float, default=0.1
-        Soft boundaries, as for `BayesPointClassifier`; 0 for those of the paper.
+        As for `BayesPointClassifier`; the paper has 0.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions, as for `BayesPointClassifier`.
     cache_size : float, default=2000
         Memory for the Gram matrix, its factor and the draws, in MB.
     max_time : float, optional
-        Seconds after which fitting ends with the draws it has. The Gram matrix is factorised
-        first, whatever the limit.
+        Seconds after which fitting stops and uses the draws made so far. The Gram matrix is
+        factorised first, whatever the limit.
     n_jobs : int, optional
-        Threads; results do not depend on it.
+        Number of threads; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
+        Seed of all random numbers.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Attributes
     ----------
     shells_ : tuple of int or float
-        Shell chosen, or rate of the mixture.
+        The shell chosen, or the rate of the mixture.
     loo_errors_ : ndarray of shape (n_minus + 1, n_plus + 1, 2)
-        Leave-one-out errors of each shell among points of the first and of the second class,
-        before any shift by ``class_weight``; NaN where no draw fell.
+        Leave-one-out errors of each shell on the first and on the second class, without
+        ``class_weight``; NaN for shells without draws.
     edge_share_ : float
-        Share of the deciding mixture in the deepest shells of the table; much of it says that a
-        larger ``depth`` would change the answer.
+        Share of the mixture that lies in the deepest shells of the table; if it is large, a larger
+        ``depth`` would change the result.
     bayes_point_error_ : ndarray of shape (1,)
-        Monte-Carlo standard error of the Bayes point, an angle in radians; NaN for copies made
+        Monte Carlo standard error of the Bayes point, an angle in radians; NaN for copies made
         by `with_shells`.
     log_volume_ : ndarray of shape (n_minus + 1, n_plus + 1)
-        Logarithm of each shell's share of the volume of all.
+        Logarithm of each shell's share of the total volume.
     counts_ : ndarray of shape (n_minus + 1, n_plus + 1)
-        Draws in each shell.
+        Number of draws in each shell.
     centres_ : ndarray of shape (n_minus + 1, n_plus + 1, n_support)
-        Mass centre of each shell: coefficients over the support points.
+        Centre of mass of each shell: coefficients of the support points.
     n_draws_ : int
-        Draws of the deciding mixture that are kept, a committee of 200 at most.
+        Number of draws of the mixture that are kept, at most 200.
     classes_, support_, support_vectors_, dual_coef_, gamma_, softness_, diagnostics_
         As for `BayesPointClassifier`.
 
     Notes
     -----
-    Each copy of a point is a training error of its own; a weight w means w copies, rounded to a
-    whole number. For more than two classes wrap it in `sklearn.multiclass.OneVsRestClassifier`.
+    Each copy of a point counts as a training error of its own; a weight w means w copies, rounded
+    to an integer. For more than two classes wrap it in `sklearn.multiclass.OneVsRestClassifier`.
 
     References
     ----------

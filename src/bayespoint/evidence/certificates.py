@@ -19,12 +19,12 @@ SAMPLING_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the error of new points that hold with probability ``1 - delta``.
+    """Bounds on the error on new points that hold with probability ``1 - delta``.
 
-    Over the draw of the training points: independent, from the distribution of the new points. All
-    classifiers have the softness: it is drawn again for each point. Vote and Bayes point are those
-    of the whole posterior, not of a committee drawn from it. Where the evidence is sampled, its
-    error is taken to be Gaussian. Made by
+    The probability is over the draw of the training points, which must be independent and from the
+    distribution of the new points. All classifiers include softness, which is drawn anew for each
+    point. Vote and Bayes point are those of the whole posterior, not of a committee drawn from it.
+    If the evidence is sampled, its error is assumed to be Gaussian. Certificates are made by
     `bayespoint.evidence.Evidence.certificate`.
 
     Attributes
@@ -32,21 +32,26 @@ class Certificate:
     gibbs : float
         Bound for one classifier drawn at random from the posterior for each new point.
     vote : float
-        Bound for the majority vote: twice as large, since it errs only where half of the draws do.
+        Bound for the majority vote: twice as large, since it is wrong only if half of the draws
+        are.
     bayes_point : float
-        Bound for the Bayes point, the mean: e times that of one draw, because a half-space with
-        the mean of a log-concave distribution holds 1/e of it; twice for a Gaussian. NaN with
-        sampled noisy labels, where the posterior is not log-concave and nothing follows.
+        Bound for the Bayes point, the mean: e times that of one draw, because a half-space that
+        contains the mean of a log-concave distribution has probability at least 1/e; for a
+        Gaussian, twice. NaN for sampled noisy labels, where the posterior is not log-concave and
+        nothing follows.
     training_error : float
         Share of training labels that one random draw gets wrong, on average.
     divergence : float
         Kullback-Leibler divergence of the posterior from the prior, in nats; minus the log
         evidence if there is no label noise.
     n_points : int
+        Number of training points.
     delta : float
+        Probability that the bounds do not hold.
     n_settings : int
-        Settings (widths, softness, rates, kernels) among which the data chose; each has a share of
-        delta, which adds ``log(n_settings) / n_points`` to what kl(training error, error) may be.
+        Number of settings (widths, softness, rates, kernels) that were compared on the data;
+        ``delta`` is divided among them, which adds ``log(n_settings) / n_points`` to the bound on
+        kl(training error, error).
     """
 
     gibbs: float

@@ -49,27 +49,30 @@ class Evidence:
     value : float
         Natural logarithm of the probability of the labels.
     stderr : float
-        Monte-Carlo standard error from independent runs, itself right to some 20 % (so that errors
-        of 3 or 4 of it are less rare than for a Gaussian); NaN for "ep", which has no sampling
-        error but a bias.
+        Monte Carlo standard error from independent runs. It is itself known only to about 20 %, so
+        deviations of 3 or 4 standard errors are less rare than for a Gaussian. NaN for "ep", which
+        has no sampling error but a bias.
     method : {"bridge", "tilting", "ep"}
-        What was used.
+        Method used.
     n_runs : int
-        Independent runs that ``stderr`` is from; 1 for "ep".
+        Number of independent runs behind ``stderr``; 1 for "ep".
     divergence, divergence_error : float
-        Of the posterior from the prior (Kullback-Leibler, in nats).
+        Kullback-Leibler divergence of the posterior from the prior, in nats, and its standard
+        error.
     training_error, training_error_error : float
         Share of training labels that a draw of the posterior gets wrong, on average.
     n_points : int
+        Number of training points.
     shape : {"log-concave", "gaussian", "any"}
-        What is known of the posterior's density.
+        What is known about the density of the posterior.
     trusted : bool
-        Whether nothing spoke against the standard error, or against EP's divergence, which is right
-        wherever its sites are a distribution.
+        Whether no check speaks against the standard error or, for "ep", against the divergence,
+        which is right whenever the sites define a distribution.
     info : dict
-        "bridge": ``levels`` (log-odds) and ``log_z``, the log evidence on them without
-        sum log(1 - q), ``drift`` (difference of the halves of the run, in standard errors).
-        "tilting": ``largest_share`` of the weight on one draw. "ep": ``posterior``.
+        For "bridge": ``levels`` (log-odds), ``log_z`` (the log evidence at these levels without
+        sum log(1 - q)) and ``drift`` (difference between the halves of the run, in standard
+        errors). For "tilting": ``largest_share``, the share of one draw in all weights. For "ep":
+        ``posterior``.
     """
 
     value: float
@@ -86,7 +89,7 @@ class Evidence:
     info: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def certificate(self, delta: float = 0.05, *, n_settings: int = 1) -> Certificate:
-        """Bound the error of new points (PAC-Bayes).
+        """Bound the error on new points (PAC-Bayes).
 
         Parameters
         ----------
@@ -94,7 +97,7 @@ class Evidence:
             Probability that the bounds do not hold.
         n_settings : int, default=1
             Number of settings (width, softness, rate, kernel) that were compared on these data;
-            each has a share of ``delta``.
+            ``delta`` is divided among them.
 
         Returns
         -------
@@ -110,34 +113,36 @@ def log_evidence(
 ) -> Evidence:  # fmt: skip
     """Estimate the logarithm of the evidence.
 
-    The probability of the labels under the prior: of version space, or with label noise
-    E[q^e (1 - q)^(m - e)], e the number of errors of a random classifier. It measures how well
-    kernel, width, softness and rate fit the labels; differences of 3 or more matter.
+    The evidence is the probability of the labels under the prior: the volume of version space or,
+    with label noise, E[q^e (1 - q)^(m - e)], where e is the number of errors of a random
+    classifier. It measures how well kernel, width, softness and noise rate fit the labels;
+    differences of 3 or more in its logarithm matter.
 
     Parameters
     ----------
     space : VersionSpace
+        Version space of any kernel.
     label_noise : float or array-like of shape (m,), default=0.0
         Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     method : {"sampling", "tilting", "bridge", "ep"}, default="sampling"
         "tilting" (minimax tilting): independent weighted draws, without label noise and for a Gram
-        matrix (with its softness) of full rank. "bridge": the noisy billiard on a ladder of rates
-        from 1/2 to those wanted. "sampling": tilting if possible, otherwise bridges.
-        "ep": expectation propagation, fast and without a sampling error, but biased; see
-        `bayespoint.inference.ep.propagation`.
+        matrix (with its softness) of full rank. "bridge": noisy billiards at a series of rates
+        from 1/2 down to the given ones. "sampling": tilting if possible, otherwise bridges. "ep":
+        expectation propagation, fast and without a sampling error, but biased; see
+        `bayespoint.inference.expectation_propagation`.
     n_draws : int, optional
-        For "tilting" draws of all runs together, by default 50,000; for "bridge" draws on each
-        level of each run, by default 1,000.
+        For "tilting" the number of draws of all runs together, by default 50,000; for "bridge" the
+        number of draws at each level of each run, by default 1,000.
     n_runs : int, default=16
-        Independent runs, at least 2; the standard error is from them.
+        Number of independent runs, at least 2; they give the standard error.
     max_time : float, optional
         Seconds after which the draws made so far are used. The Gram matrix is factorised and levels
         or tilts are chosen first, whatever the limit.
     n_jobs : int, optional
-        Threads, as in joblib.
+        Number of threads, as in joblib.
     random_state : int, RandomState or None
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------

@@ -28,7 +28,7 @@ class Draws:
     bayes_points : ndarray of shape (n_machines, n_points)
         Unit centres.
     angle_errors : ndarray of shape (n_machines,)
-        Their Monte-Carlo standard errors, angles in radians.
+        Their Monte Carlo standard errors, angles in radians.
     mean_norms : ndarray of shape (n_machines,)
         Lengths of the means of the draws.
     used : ndarray of bool, shape (n_machines, n_points)
@@ -122,7 +122,7 @@ class Plan:
     n_draws : int
         Of each machine.
     tol : float
-        Monte-Carlo error of the Bayes points, an angle, that is small enough.
+        Monte Carlo error of the Bayes points, an angle, that is small enough.
     entropy : int or sequence of int
         Seed, for ``SeedSequence(entropy, spawn_key=...)``. Keys in use: (k,) the k-th perceptron,
         (0, ...) points that settings and link are chosen with, (1, ...) folds, (2, ...) flights

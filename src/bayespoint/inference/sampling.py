@@ -38,7 +38,7 @@ def sampling(
     n_draws : int
     label_noise : float or array-like of shape (m,)
     tol : float, optional
-        Monte-Carlo error of the Bayes point that is small enough; by default none is.
+        Monte Carlo error of the Bayes point that is small enough; by default none is.
     max_time, device, n_jobs, random_state, verbose
         As samplers take them.
     """

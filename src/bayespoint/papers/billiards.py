@@ -56,7 +56,7 @@ def sample_jmlr_billiard(
         Seconds after which the run stops, with a warning.
     random_state : int, RandomState or None
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------

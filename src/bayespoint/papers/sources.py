@@ -181,10 +181,10 @@ def fetch(
     names: Iterable[str] | None = None, folder: str | Path | None = None,
     *, tell: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:  # fmt: skip
-    """Fetch the files of data sets from where they are published.
+    """Download the files of data sets from where they are published.
 
-    Files that are there stay as they are. A file whose content is not the published one is not
-    kept; what cannot be fetched is skipped.
+    Existing files are kept. A download whose content is not the published one is discarded; files
+    that cannot be downloaded are skipped.
 
     Parameters
     ----------

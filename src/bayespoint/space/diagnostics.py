@@ -40,14 +40,14 @@ BLOCK_SIZE = 2**20
 
 
 def ess(x: ArrayLike, method: str = "bulk") -> Array:
-    """Effective sample size: how many independent draws would tell as much.
+    """Effective sample size: how many independent draws would be equally informative.
 
     Parameters
     ----------
     x : array-like of shape (n_chains, n_draws, ...)
     method : {"bulk", "tail", "mean"}, default="bulk"
-        "bulk" is for the location, after rank-normalisation, and exists for any tails; "tail" is
-        the smaller one of those for the 5% and the 95% quantile; "mean" is for the mean of x.
+        "bulk": for the location, after rank-normalisation, whatever the tails. "tail": the smaller
+        one of those for the 5% and the 95% quantile. "mean": for the mean of x.
 
     Returns
     -------
@@ -70,14 +70,14 @@ def ess(x: ArrayLike, method: str = "bulk") -> Array:
 
 
 def rhat(x: ArrayLike) -> Array:
-    """Rank-normalised split R-hat: near 1 when the chains cannot be told apart.
+    """Rank-normalised split R-hat: close to 1 if the chains have the same distribution.
 
-    The larger one of two: for location, and for scale after folding at the median.
+    It is the larger of two values: for location, and for scale after folding at the median.
 
     Parameters
     ----------
     x : array-like of shape (n_chains, n_draws, ...)
-        At least two chains, else NaN.
+        Draws of at least two chains; the result is NaN for one chain.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def rhat(x: ArrayLike) -> Array:
 
 
 def mcse_mean(x: ArrayLike) -> Array:
-    """Monte-Carlo standard error of the mean: sd(x) / sqrt(ess(x, "mean")).
+    """Monte Carlo standard error of the mean: sd(x) / sqrt(ess(x, "mean")).
 
     Parameters
     ----------

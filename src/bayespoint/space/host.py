@@ -25,7 +25,7 @@ class Host:
     Parameters
     ----------
     n_jobs : int or None
-        Threads, as in joblib.
+        Number of threads, as in joblib.
 
     Attributes
     ----------

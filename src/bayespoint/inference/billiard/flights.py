@@ -15,7 +15,7 @@ STEP_NUMBERS = 8_000_000
 # Flights of a ball in one step: enough that the way back to Python costs nothing.
 MAX_FLIGHTS = 1000
 
-# Steps of a run, at least: their scatter gives the Monte-Carlo error.
+# Steps of a run, at least: their scatter gives the Monte Carlo error.
 MIN_STEPS = 8
 
 # Numbers that room is made for at once; for more draws it grows with them.

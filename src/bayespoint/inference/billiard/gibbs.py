@@ -27,50 +27,48 @@ def sample_gibbs(
 ) -> Posterior:  # fmt: skip
     """Draw classifiers from the posterior of noisy labels with the kernel Gibbs sampler.
 
-    Exact in the long run, but very slow: on a random great circle nearly all of the
-    posterior's weight lies next to the present position once there are more than some tens of
-    points. In 20 s on two cores it made 2.1 effective draws per second of the number of training
-    errors on sonar (208 points, rate 0.05), where the noisy billiard of `sample_billiard` made
-    3,100; on wbc (449 points) 0.3 against 380, on the digits 3 and 5 of USPS (1,214 points) 0.2
-    against 390, and there its chains did not agree (``benchmarks/noise.py --part gibbs``). Use
-    `sample_billiard`, as ``inference="auto"`` does.
+    It is exact in the long run, but very slow: with more than some tens of points, nearly all of
+    the posterior's mass on a random great circle is close to the current position. On sonar (208
+    points, rate 0.05) it made 2.1 effective draws per second of the number of training errors, and
+    `sample_billiard` 3,100 (``benchmarks/noise.py --part gibbs``); with more points its chains did
+    not agree at all. Use `sample_billiard` instead, which has the same posterior.
 
     Parameters
     ----------
     space : VersionSpace
-        Any kernel; the Gram matrix may be singular.
+        Version space of any kernel; the Gram matrix may be singular.
     n_draws : int, default=1000
-        Draws of all chains together, rounded up to a multiple of ``n_chains``.
+        Number of draws of all chains together, rounded up to a multiple of ``n_chains``.
     label_noise : float or array-like of shape (m,), default=0.0
         Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     n_chains : int, default=4
-        Chains, each from its own start.
+        Number of chains, each with its own start.
     thin : int, default=1
-        Steps for each draw.
+        Number of steps per draw.
     burn_in : int, optional
-        Steps before the first draw. Default: 20, or 100 with label noise, which for more than a
-        few points is *not* enough to forget the start.
+        Number of steps before the first draw. Default: 20, or 100 with label noise. With more than
+        a few points this is *not* enough to forget the start.
     max_time : float, optional
         Seconds after which the draws made so far are returned.
     start : array-like of shape (n_chains, m), {"consistent", "random", "light_trap"}, optional
         As for `sample_billiard`.
     n_jobs : int, optional
-        Threads, as in joblib. The result does not depend on it.
+        Number of threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
+        Seed of all random numbers.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------
     Posterior
-        ``info`` has ``rhat`` and ``ess`` (of the mean margin and of the number of training
-        errors, the worse of them), ``errors`` (training errors of each draw, chain after chain),
-        ``drift``, ``flight_seconds``, as for `sample_billiard`.
+        Its ``info`` has ``rhat``, ``ess``, ``errors``, ``drift`` and ``flight_seconds``, as for
+        `sample_billiard`.
 
     Raises
     ------
     EmptyVersionSpaceError
-        With the points that contradict each other.
+        If points contradict each other; the error names them.
 
     Warns
     -----

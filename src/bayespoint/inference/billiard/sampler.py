@@ -44,50 +44,53 @@ def sample_billiard(
 ) -> Posterior:  # fmt: skip
     """Draw classifiers uniformly from version space, or from the posterior of noisy labels.
 
-    Exact: apart from the burn-in, draws have the stated distribution.
+    After the burn-in, each draw has exactly this distribution; draws of a chain are correlated.
 
     Parameters
     ----------
     space : VersionSpace
-        Any kernel; the Gram matrix may be singular.
+        Version space of any kernel; the Gram matrix may be singular.
     n_draws : int, default=1000
-        Draws of all chains together, rounded up to a multiple of ``n_chains``.
+        Number of draws of all chains together, rounded up to a multiple of ``n_chains``.
     label_noise : float or array-like of shape (m,), default=0.0
         Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     n_chains : int, default=4
-        Balls, each from its own start.
+        Number of chains; each is one ball with its own start.
     travel : float, default=pi / 2
-        Radians between two refreshes of the direction. For the Bayes point alone long flights,
-        9 pi / 2, are better; multiples of pi, where balls come back, are refused. Where the span
-        of the points has only two dimensions, flights are of random length with this mean.
+        Length of a flight in radians; then the direction is drawn anew. If you need only the Bayes
+        point, long flights of 9 pi / 2 are better. Multiples of pi are refused, because a ball
+        that meets no wall would come back. If the span of the points has only two dimensions,
+        flights have random lengths with this mean.
     thin : int, default=1
-        Flights for each draw.
+        Number of flights per draw.
     burn_in : int, optional
-        Flights before the first draw. Default: 20, or 100 with label noise.
+        Number of flights before the first draw. Default: 20, or 100 with label noise.
     travel_time : float, optional
-        Radians after which each ball stops, burn-in not counted.
+        Radians after which each ball stops, not counting the burn-in.
     tol : float, optional
-        Stop once the Monte-Carlo error of the Bayes point, an angle in radians, is below this.
+        Stop once the Monte Carlo error of the Bayes point, an angle in radians, is below this.
     max_time : float, optional
         Seconds after which the draws made so far are returned. The Gram matrix is factorised and
         starts are found first, whatever the limit.
     start : array-like of shape (n_chains, m), {"consistent", "random", "light_trap"}, optional
-        Coefficients where the balls start; or inside version space (with label noise, as far in
-        as a perceptron finds); or anywhere (label noise only); or inside version space, where
-        light traps lead from the class means (see `bayespoint.inference.starts`). By
-        default inside version space without label noise, otherwise inside and anywhere in turn.
+        Where the balls start. An array has their coefficients. "consistent": inside version space
+        (with label noise, as far inside as a perceptron gets). "random": anywhere (only with label
+        noise). "light_trap": inside version space, reached from the class means by light traps
+        (see `bayespoint.inference.starts`). Default: "consistent" without label noise, otherwise
+        "consistent" and "random" in turn.
     n_path : int, default=0
-        Number of walls and flight ends at which the position of the first ball is recorded; on
-        the CPU only.
+        Number of walls and flight ends at which the position of the first ball is recorded (on
+        the CPU only).
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where balls fly: "cuda" on an NVIDIA GPU, "auto" there if there is one. It moves a hundred
-        balls (``n_chains``) at little more cost than four. Its factor needs full rank: softness, or
-        a Gram matrix that is not singular.
+        Where to compute: "cuda" uses an NVIDIA GPU, "auto" uses a GPU if there is one. A GPU moves
+        a hundred balls (``n_chains``) almost as fast as four. Its factor needs full rank: softness,
+        or a Gram matrix that is not singular.
     n_jobs : int, optional
-        Threads, as in joblib. The result does not depend on it.
+        Number of threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
+        Seed of all random numbers.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------
@@ -95,20 +98,20 @@ def sample_billiard(
         Its ``bayes_point()`` is the mean of the draws or over the path, whichever has the smaller
         error. ``info`` has ``bounces`` and ``passes`` (one number per chain), ``travel_time``
         (radians per chain), ``flight_seconds`` (in the compiled loop), ``drift`` (largest
-        difference of an output, as a share of sqrt(k(x, x)), to one recomputed from
-        coefficients), ``restarts`` (of balls that rounding led out of their
-        cell), ``rhat`` and ``ess`` (of the mean margin and of the number of training errors, the
-        worse of them), ``errors`` (training errors of each draw, chain after chain), ``path``
-        (outputs of the first ball at its first walls and flight ends).
+        difference between an output and the same one recomputed from coefficients, relative to
+        sqrt(k(x, x))), ``restarts`` (how often rounding took a ball out of its cell), ``rhat`` and
+        ``ess`` (the worse of two numbers, the mean margin and the number of training errors),
+        ``errors`` (training errors of each draw, chain after chain) and ``path`` (outputs of the
+        first ball at its first walls and flight ends).
 
     Raises
     ------
     EmptyVersionSpaceError
-        With the points that contradict each other.
+        If points contradict each other; the error names them.
 
     Examples
     --------
-    Equal angles between all walls: all margins of the Bayes point are equal.
+    If all walls meet at equal angles, all margins of the Bayes point are equal:
 
     >>> import numpy as np
     >>> from bayespoint import VersionSpace, inference

@@ -134,7 +134,7 @@ def direct_start(
     space : VersionSpace
         Its Gram matrix, softness included, must not be singular.
     n_jobs : int, optional
-        Threads, as in joblib.
+        Number of threads, as in joblib.
     random_state : int, RandomState or None
 
     Returns
@@ -178,10 +178,12 @@ def light_trap_start(
     space: VersionSpace, *, start: Any = None, travel: float = TRAVEL, max_flights: int = 10_000,
     max_time: float | None = None, n_jobs: int | None = None, random_state: Seed = None,
 ) -> Start:  # fmt: skip
-    """Fly until trapped: walls let a ball in from their wrong side and reflect it on the right one.
+    """Fly a ball into version space: walls let it in but not out.
 
-    R&M 18.5.2: the number of errors never grows. With a fresh direction after each flight, which
-    the paper lacks: without it a ball may come back to the same places without end.
+    This is the light trap of R&M 18.5.2: a ball passes walls from their wrong side and is
+    reflected on their right side, so the number of errors never grows. Here the direction is drawn
+    anew after each flight, which the paper does not do; otherwise a ball may visit the same places
+    forever.
 
     Parameters
     ----------
@@ -196,7 +198,7 @@ def light_trap_start(
     max_time : float, optional
         Seconds after which it is given up.
     n_jobs : int, optional
-        Threads, as in joblib, for the factor of the Gram matrix.
+        Number of threads, as in joblib, for the factor of the Gram matrix.
     random_state : int, RandomState or None
 
     Returns

@@ -45,10 +45,10 @@ class GaussianPosterior:
         deviations, or of its variance, as a share.
     sweeps : int
     bounded : bool
-        Whether sites came to rest only with tau >= 0, which labels that may be wrong need not have:
-        less precise.
+        Whether sites converged only with the bound tau >= 0, which noisy labels need not obey; the
+        result is then less precise.
     sites : Sites
-        What another run with ``start=`` begins with: ``tau`` and ``nu``, (m,) each.
+        For ``start=`` of another run: ``tau`` and ``nu``, (m,) each.
 
     Examples
     --------
@@ -145,8 +145,8 @@ class GaussianPosterior:
         diagonal : array-like of shape (n,)
             k(x, x) of the new points.
         label : bool, default=False
-            Probability of the label +1 instead: with softness, and with label noise where it is
-            one rate for all points.
+            Whether to return the probability of the label +1 instead, which includes softness and
+            label noise (if there is one rate for all points).
 
         Returns
         -------
@@ -337,10 +337,10 @@ class GaussianPosterior:
         return result
 
     def sample(self, n_draws: int = 100, *, random_state: Seed = None) -> Posterior:
-        """Draw a committee: unit classifiers from this distribution.
+        """Draw unit classifiers from this distribution.
 
-        Their directions are those of Gaussian vectors; without softness or label noise some lie
-        outside version space, where the true posterior has none.
+        Their directions are those of Gaussian vectors. Without softness and label noise, some of
+        them lie outside version space, where the exact posterior is zero.
 
         Parameters
         ----------

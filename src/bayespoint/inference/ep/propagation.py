@@ -27,32 +27,32 @@ def expectation_propagation(
 ) -> GaussianPosterior:  # fmt: skip
     """Approximate the posterior of classifiers by a Gaussian.
 
-    Deterministic, and not exact. On sonar, heart and banana its mean was within 2 degrees of the
-    centre of mass and its probabilities within 0.04 of exact ones; its log evidence was too low, by
-    0.01 to 0.3 in most cases, by 1 to 2 where walls lie close together and softness is small
-    (narrow kernels on banana, near-copies): ``benchmarks/evidence.py`` prints the figures.
-    With label noise, contradictory labels and little softness its sites may converge only if they
-    are bounded (one case of twelve: 10 degrees, 0.28, and 3.0 too low), or not at all. The result
-    may then be far off, in either direction, and there is a warning.
+    The result is deterministic but not exact. On sonar, heart and banana its mean was within 2
+    degrees of the centre of mass, and its probabilities were within 0.04 of the exact ones. Its log
+    evidence was too low, by 0.01 to 0.3 in most cases, and by 1 to 2 if walls are close together
+    and softness is small (narrow kernels on banana, near-copies). ``benchmarks/evidence.py`` prints
+    these figures. With label noise, contradictory labels and little softness, sites may converge
+    only if they are bounded (in one of twelve cases: 10 degrees, 0.28, and 3.0 too low), or not at
+    all. The result may then be far off, in either direction, and there is a warning.
 
     Parameters
     ----------
     space : VersionSpace
-        Any kernel; the Gram matrix may be singular.
+        Version space of any kernel; the Gram matrix may be singular.
     label_noise : float or array-like of shape (m,), default=0.0
         Probability that a label is wrong, in [0, 0.5): one rate, or one per point.
     start : GaussianPosterior or Sites, optional
-        Of a similar problem over the same points, as with another width, softness or rate: fewer
-        sweeps are needed then.
+        Result of a similar problem with the same points, for example with another width, softness
+        or rate; it saves sweeps.
     tol : float, default=1e-4
-        Sweeps end when one more would change no output's mean by more than this many of its
-        standard deviations, and no variance by more than this share.
+        Sweeps end when one more would change no mean output by more than this many of its standard
+        deviations, and no variance by more than this share.
     max_sweeps : int, default=200
-        Each takes 2/3 m³ operations.
+        Largest number of sweeps; each takes 2/3 m³ operations.
     max_time : float, optional
-        Seconds after which the last sweep is returned.
+        Seconds after which the result of the last sweep is returned.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where sweeps are made, in float64: "cuda" on an NVIDIA GPU, "auto" there if there is one.
+        Where to compute, in float64: "cuda" uses an NVIDIA GPU, "auto" uses a GPU if there is one.
 
     Returns
     -------
@@ -66,12 +66,12 @@ def expectation_propagation(
     Warns
     -----
     ConvergenceWarning
-        If sites did not converge, or only when they were bounded (in a second run of at most as
+        If sites did not converge, or only after they were bounded (in a second run of at most as
         many sweeps).
 
     Examples
     --------
-    Warm starts: from one softness to the next.
+    A start from the result for another softness saves sweeps:
 
     >>> import numpy as np
     >>> from bayespoint import VersionSpace, inference

@@ -55,40 +55,40 @@ def sample_onion(
 ) -> Onion:  # fmt: skip
     """Draw classifiers uniformly from each shell of few training errors, in one run.
 
-    Version space itself may be empty. Apart from the burn-in, draws within a shell are uniform,
-    whatever weights were learnt; balls make excursions beyond the table, so that shells of several
-    parts are visited everywhere, and chains that do not agree give a warning.
+    Version space itself may be empty. After the burn-in, draws within a shell are uniform,
+    whatever weights were learnt. Balls may leave the table for a while, so that all parts of a
+    shell are visited; there is a warning if chains do not agree.
 
     Parameters
     ----------
     space : VersionSpace
     depth : int or pair of int, default=5
-        Largest number of training errors of each class in the table (of class -1 and of class
-        +1), no more than there are points of it. Shells one deeper are sampled as well, for the
-        leave-one-out errors.
+        Largest number of training errors in the table, for each class (-1 and +1), at most the
+        number of its points. Shells with one more error are sampled as well, for the leave-one-out
+        errors.
     n_draws : int, default=10_000
-        Draws of all chains and shells together, about a quarter of them beyond the table and
-        not used. All are held: 32 bytes for each draw and training point.
+        Number of draws of all chains and shells together. About a quarter of them lie beyond the
+        table and are not used. All are held in memory, with 32 bytes per draw and training point.
     n_chains : int, default=8
-        Balls.
+        Number of chains; each is one ball.
     thin : int, default=1
-        Flights for each draw.
+        Number of flights per draw.
     max_time : float, optional
-        Seconds after which the draws made so far are used. At most half of it is for learning
-        weights; the Gram matrix is factorised first, whatever the limit.
+        Seconds after which the draws made so far are used. At most half of the time is spent on
+        learning weights; the Gram matrix is factorised first, whatever the limit.
     n_jobs : int, optional
-        Threads, as in joblib. The result does not depend on it.
+        Number of threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------
     Onion
-        ``info`` has ``bounces`` and ``passes`` (one number per chain), ``drift``, ``rounds`` (of
-        learning weights), ``rhat`` (the worst of the number of errors, the mean margin and the
-        outputs at some of the points),
-        ``n_draws`` (of each chain; 0 if there was time for none, and starts stand in).
+        Its ``info`` has ``bounces`` and ``passes`` (one number per chain), ``drift``, ``rounds``
+        (of learning weights), ``rhat`` (the largest of those of the number of errors, the mean
+        margin and the outputs at some of the points) and ``n_draws`` (of each chain; 0 if there was
+        no time for any, and the starts are used instead).
 
     Raises
     ------

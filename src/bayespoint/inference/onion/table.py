@@ -38,7 +38,7 @@ class Onion:
     means : ndarray of shape (n_minus + 1, n_plus + 1, m)
         Mean of the unit vectors in each shell, not of unit length.
     centre_errors : ndarray of shape (n_minus + 1, n_plus + 1)
-        Monte-Carlo standard errors of the centres, angles in radians; NaN as published.
+        Monte Carlo standard errors of the centres, angles in radians; NaN as published.
     counts : ndarray of shape (n_minus + 1, n_plus + 1)
         Draws, or arcs, in each shell.
     log_volume, log_volume_errors : ndarray of shape (n_minus + 1, n_plus + 1)
@@ -180,7 +180,7 @@ class Onion:
         return mean / self.space.norm(mean)
 
     def combine_error(self, density: ArrayLike) -> float:
-        """Monte-Carlo standard error of `combine`, an angle in radians, from the chains' scatter.
+        """Monte Carlo standard error of `combine`, an angle in radians, from the chains' scatter.
 
         Parameters
         ----------

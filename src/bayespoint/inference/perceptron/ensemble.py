@@ -146,7 +146,7 @@ class Ensemble:
         return np.sqrt(np.maximum(squared, 0.0)) / self.n_draws
 
     def angle_errors(self) -> Array:
-        """Monte-Carlo standard error of each Bayes point, as an angle in radians.
+        """Monte Carlo standard error of each Bayes point, as an angle in radians.
 
         The mean of n independent unit vectors has squared length R²; their scatter about it,
         (1 - R²)/(n - 1), seen from the origin at distance R, is the squared angle.

@@ -18,42 +18,44 @@ def sample_perceptron(
 ) -> Posterior:  # fmt: skip
     """Draw classifiers from version space with permuted kernel perceptrons.
 
-    The draws are independent and inside version space, but *not* uniform on it:
-    ``bayespoint reproduce lsb-question`` shows how they differ. As a classifier their mean may be
+    The draws are independent and lie in version space, but they are *not* uniform on it:
+    ``bayespoint reproduce lsb-question`` shows how they differ. As a classifier, their mean may be
     better than the centre of mass (``benchmarks/billiard.py``, part classifiers).
 
     Parameters
     ----------
     space : VersionSpace
+        Version space of any kernel.
     n_draws : int, default=100
-        Number of orders of the points, one draw each.
+        Number of draws; each uses its own order of the points.
     max_passes : int, default=1000
-        Visits of each point after which a run is given up.
+        Number of passes over the points after which a run is given up.
     max_time : float, optional
         Seconds after which the draws made so far are returned.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where runs are made: "cuda" on an NVIDIA GPU, "auto" there if there is one.
+        Where to compute: "cuda" uses an NVIDIA GPU, "auto" uses a GPU if there is one.
     n_jobs : int, optional
-        Threads, as in joblib. The result does not depend on it.
+        Number of threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState or None
         Seed of the orders.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
 
     Returns
     -------
     Posterior
-        With ``info["mistakes"]`` and ``info["violated"]``, one number per draw.
+        Its ``info`` has ``mistakes`` (made during a run) and ``violated`` (points still on the
+        wrong side), one number per draw.
 
     Raises
     ------
     EmptyVersionSpaceError
-        With the points that contradict each other.
+        If points contradict each other; the error names them.
 
     Warns
     -----
     ConvergenceWarning
-        If runs were given up, with how many points they leave on the wrong side.
+        If runs were given up; it says how many points they leave on the wrong side.
 
     Examples
     --------

@@ -63,53 +63,54 @@ LONG_TAILS = ("rank", "keep")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn the columns of a table into numbers of like size, always in the same way.
+    """Encode the columns of a table as numbers of similar size.
 
-    A transformer of scikit-learn, for a `Table`, a pandas data frame or an array with gaps.
+    This is a scikit-learn transformer for a `Table`, a pandas data frame, or an array with missing
+    values.
 
     Parameters
     ----------
     max_categories : int, default=50
-        A text column with more different values cannot be used.
+        Largest number of different values in a text column; columns with more cannot be used.
     long_tails : {"rank", "keep"}, default="rank"
-        What to do with a column of numbers that has a long tail: its largest distance from the
-        median is more than 10 times the median distance of those values that differ from it.
+        What to do with a numerical column that has a long tail: its largest distance from the
+        median is more than 10 times the median distance of the values that differ from it.
 
-        - "rank": a number counts by its place among the training values, see Notes.
-        - "keep": as any other column.
+        - "rank": replace numbers by their ranks among the training values, see Notes.
+        - "keep": treat it like any other column.
 
     Attributes
     ----------
     columns_ : list of Number, Category and Date
         Columns that are used.
     feature_names_ : list of str
-        One for each column of the result.
+        Name of each column of the result.
     feature_groups_ : list of str
         For each column of the result, the column of the table that it comes from, or the part of a
-        date ("sold: month"): what ``BayesPointClassifier(feature_groups=...)`` takes, so that the
-        columns of one word have one width.
+        date ("sold: month"). ``BayesPointClassifier(feature_groups=...)`` takes it, so that the
+        columns of one category share a width.
     notes_ : list of str
-        What `fit` left out, and why; which texts it took for numbers or dates.
+        What `fit` left out and why, and which texts it read as numbers or dates.
 
     Notes
     -----
-    A column of text is numbers if all its cells are numbers with one decimal mark, the comma
-    included, and one thousands separator (``1.234,5``, ``1,234.5``, ``1 234.5``, ``1'234.5``). It
-    is dates, with a time or without, if all its cells are: ``2023-05-17T14:30``, ``17.5.2023``,
-    ``05/17/23 2:30 pm``, ``17 May 2023``, ``2023-05``, ``14:30``. Time zones are left out. A date
-    becomes the day as a number (with the time as its fraction), the year, and sine and cosine of
-    month, weekday and hour; of these what varies in training.
+    A text column is numerical if all its cells are numbers with the same decimal mark, possibly a
+    comma, and the same thousands separator (``1.234,5``, ``1,234.5``, ``1 234.5``, ``1'234.5``). It
+    has dates, with or without a time, if all its cells are dates: ``2023-05-17T14:30``,
+    ``17.5.2023``, ``05/17/23 2:30 pm``, ``17 May 2023``, ``2023-05``, ``14:30``. Time zones are
+    ignored. A date becomes the day as a number (with the time as its fraction), the year, and sine
+    and cosine of month, weekday and hour; parts that do not vary in training are left out.
 
     A number x becomes (f(x) - mean) / (standard deviation), both over the training rows, with
-    f(x) = x for most columns. Of a column with a long tail up to 65 of the n training values,
+    f(x) = x for most columns. For a column with a long tail, up to 65 of the n training values,
     evenly spaced in their order, are the knots k_1 < ... < k_m, with places::
 
         p_j = (number below k_j + number up to k_j) / (2 n)
         f(x) = p_j + (x - k_j) (p_{j+1} - p_j) / (k_{j+1} - k_j)    from k_j to k_{j+1}
         f(x) = p_m + (x - k_m) (p_m - p_1) / (k_m - k_1)            beyond k_m, and so before k_1
 
-    f rises and is continuous, so that what lies far outside stays far. Other units, or another
-    origin, change nothing. Beyond 4,615 columns each has fewer knots, 300,000 in all.
+    f is increasing and continuous, so outliers stay outliers. It does not depend on the unit and
+    the origin of the column. With more than 4,615 columns each has fewer knots, 300,000 in total.
 
     Examples
     --------

@@ -93,22 +93,22 @@ def save(
     """Write a fitted classifier to a file, completely or not at all.
 
     The file holds training rows: those with a coefficient, for votes all of them. Rows that
-    `partial_fit` has taken and not learnt yet are learnt first. The file replaces one of the same
-    name only once it is complete on disk.
+    `partial_fit` has been given but has not learnt yet are learnt first. An existing file is
+    replaced only once the new one is complete on disk.
 
     Parameters
     ----------
     path : str or path-like
-        Usually with the suffix ``.bpm``.
+        Name of the file, usually with the extension ``.bpm``.
     classifier : BayesPointClassifier, OnionClassifier or RejectingClassifier
-        Fitted. A `RejectingClassifier` must hold one of the other two. Kernels and confidences
-        that are functions are refused.
+        Fitted classifier. A `RejectingClassifier` must wrap one of the other two. Kernels and
+        confidences that are functions are refused.
     encoder : TableEncoder, optional
-        Stored with it.
+        Encoder of raw columns, stored with the classifier.
     about : dict, optional
-        Notes of plain JSON types: texts, numbers, lists, dicts.
+        Notes of plain JSON types: strings, numbers, lists, dicts.
     held_out : bool, default=False
-        Whether to store ``held_out_proba_``, too, where the classifier has it.
+        Whether to store ``held_out_proba_`` as well, if the classifier has it.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def load(path: PathName) -> Model:
 
 
 def describe(path: PathName) -> dict[str, Any]:
-    """Say what a model file holds, without reading its arrays.
+    """Describe the content of a model file, without reading its arrays.
 
     Parameters
     ----------
@@ -228,13 +228,13 @@ def describe(path: PathName) -> dict[str, Any]:
     Returns
     -------
     dict
-        Of plain JSON types. The texts in it are the file's: make them printable before they are
-        shown.
+        Of plain JSON types. Strings come from the file: make them printable before you show
+        them.
 
     Raises
     ------
     ModelFileError
-        As for `load`; hashes and values of arrays are not looked at.
+        As for `load`; hashes and values of arrays are not checked.
 
     Examples
     --------

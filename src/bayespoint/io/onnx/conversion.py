@@ -38,11 +38,12 @@ def to_onnx(
 
     The graph takes ``X``, float32 of shape (n, n_features), and computes in float64. Its outputs:
 
-    - ``label``: what `predict` says, int64 or text. Bools become 0 and 1.
+    - ``label``: as `predict`, int64 or text. Booleans become 0 and 1.
     - ``probabilities``: float32 of shape (n, n_classes).
     - ``decision``: the decision function, float32 of shape (n,) or (n, n_classes).
-    - ``rejected``, of a `RejectingClassifier` only: bool, where it abstains. There ``label`` is
-      ``reject_label`` if that has the type of the labels, else the label it would have had.
+    - ``rejected``, only for a `RejectingClassifier`: bool, True for rows left undecided. For these
+      ``label`` is ``reject_label`` if that has the type of the labels, otherwise the label that the
+      classifier would have predicted.
 
     Rows with NaN or infinity have NaN probabilities and are rejected. The metadata entry
     ``classes`` is the order of the classes, a list in JSON.
@@ -50,13 +51,14 @@ def to_onnx(
     Parameters
     ----------
     classifier : BayesPointClassifier, OnionClassifier, RejectingClassifier or Pipeline
-        Fitted; a `RejectingClassifier` of one of ours, or a pipeline that ends in one.
+        Fitted classifier: one of ours, a `RejectingClassifier` around one, or a pipeline that ends
+        with one.
     encoder : TableEncoder, optional
-        Made the features from a table, as `bayespoint train` does; it goes into the graph, which
-        then has one input of shape (n, 1) for each column instead of ``X``, in the order of
-        ``encoder.columns_``: float32 (NaN where missing) or text (empty where missing). For dates,
-        which graphs do not read, there is one for each of their ``numbers``. Inputs have the
-        names of the columns, made identifiers; ``doc_string`` has the names as they are.
+        The encoder that made the features from a table, as in `bayespoint train`. It becomes part
+        of the graph, which then has one input of shape (n, 1) per column instead of ``X``, in the
+        order of ``encoder.columns_``: float32 (NaN if missing) or text (empty if missing). Graphs
+        cannot read dates, so there is one input for each of their ``numbers``. Inputs have the
+        names of the columns, changed to identifiers; ``doc_string`` has the original names.
     target_opset : int, optional
         Version of the ONNX operators, 13 or later; by default the latest that skl2onnx knows.
 
@@ -113,10 +115,10 @@ def _annotate(model: Any, classes: Array, encoder: TableEncoder | None) -> None:
 
 
 def register() -> None:
-    """Make our classifiers known to skl2onnx, which then converts pipelines with them.
+    """Register our classifiers with skl2onnx, which can then convert pipelines with them.
 
-    Options there: ``zipmap``, ``nocl`` and ``raw_scores`` as for scikit-learn's classifiers;
-    ``decision=True`` adds the output ``decision``. May be called more than once.
+    The options ``zipmap``, ``nocl`` and ``raw_scores`` work as for scikit-learn's classifiers;
+    ``decision=True`` adds the output ``decision``. It may be called more than once.
     """
     try:
         from skl2onnx import update_registered_converter

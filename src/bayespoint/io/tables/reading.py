@@ -49,41 +49,43 @@ def read_table(
     path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True,
     decimal: str = ".", max_bytes: int | None = None, trusted: bool = False,
 ) -> Table:  # fmt: skip
-    r"""Read a table from a file; its ending tells the format.
+    r"""Read a table from a file.
 
     Parameters
     ----------
     path : str or path
-        .csv, .tsv, .parquet, .npy, .npz, .svm, .svmlight or .libsvm; those of text also with .gz
-        after it. "-" is standard input.
+        File name. Its extension gives the format: .csv, .tsv, .parquet, .npy, .npz, .svm, .svmlight
+        or .libsvm; text files may also end with .gz. "-" is standard input.
     format : {"csv", "tsv", "parquet", "npy", "npz", "svmlight"}, optional
-        Instead of the ending; for standard input "csv" unless given.
+        Format of the file, if not given by its extension; "csv" by default for standard input.
     text : iterable of str
-        Columns that are text whatever they hold, as labels and categories are. Names that the file
-        does not have do not matter.
+        Columns to read as text whatever they hold, such as labels and categories. Names that the
+        file does not have are ignored.
     header : bool, default=True
-        Whether the first line of CSV holds names; without, columns are x0, x1, …, as for NPY.
+        Whether the first line of CSV holds names; otherwise columns are named x0, x1, …, as for
+        NPY.
     decimal : {".", ","}, default="."
         Decimal mark of numbers in CSV. With a comma they may have thousands separators as well.
     max_bytes : int, optional
-        Most bytes of the file, unpacked. By default 2 GiB, and for a packed file 100 times its
-        size (16 MiB at least): small files that unpack to huge ones are refused.
+        Largest size of the file, uncompressed. By default 2 GiB, and for a compressed file 100
+        times its size (at least 16 MiB), so that small files that expand to huge ones are refused.
     trusted : bool, default=False
-        Lift all other limits, on cells, columns, lines and texts: for files whose source you trust.
+        Whether to lift all other limits, on cells, columns, lines and texts: for files whose source
+        you trust.
 
     Returns
     -------
     Table
-        A column is numbers if every cell that is not missing is a finite number, else text (of
-        which `TableEncoder` may make numbers with decimal commas, and dates).
-        Missing are empty cells, NA, N/A, NaN, nan, null, NULL, None and ?.
+        A column is numerical if every cell that is not missing is a finite number; otherwise it is
+        text (in which `TableEncoder` may find numbers with decimal commas, and dates). Missing
+        values are empty cells, NA, N/A, NaN, nan, null, NULL, None and ?.
 
     Raises
     ------
     TableError
-        If the content is not valid; the message names line or column.
+        If the content is not valid; the message names the line or column.
     OSError
-        If there is no such file, or it cannot be read.
+        If the file does not exist or cannot be read.
 
     Examples
     --------
