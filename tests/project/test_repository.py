@@ -87,6 +87,24 @@ def test_citation_has_the_version_of_the_package():
     assert version.group(1) == bayespoint.__version__
 
 
+def dates_of_release(changelog, citation):
+    """Date of the newest version in the changelog, and in the citation; None before a release."""
+    heading = re.search(r"^## \[.+?\] - (\S+)", changelog, re.MULTILINE).group(1)
+    cited = re.search(r"^date-released: *[\"']?([^\"'\s]+)", citation, re.MULTILINE)
+    return None if heading == "unreleased" else heading, cited and cited.group(1)
+
+
+def test_citation_has_the_date_of_the_changelog():
+    changelog, citation = dates_of_release(read("CHANGELOG.md"), read("CITATION.cff"))
+    assert changelog == citation
+
+
+def test_another_date_is_noticed():
+    dates = dates_of_release("## [1.0] - 2026-01-02\n", "date-released: 2026-01-03\n")
+    assert dates == ("2026-01-02", "2026-01-03")
+    assert dates_of_release("## [1.0] - unreleased\n", "") == (None, None)
+
+
 def test_conda_recipe_has_version_and_dependencies_of_the_package():
     recipe, project = read("packaging/conda/meta.yaml"), tomllib.loads(read("pyproject.toml"))
     assert f'version = "{bayespoint.__version__}"' in recipe
