@@ -634,8 +634,8 @@ class BayesPointClassifier(KernelClassifier):
         rates of wrong labels: those of ``label_noise`` or, if that is 0, the rates that make
         held-out labels most probable, one for all classes or one for each pair of classes. A label
         that is unlikely only because classes overlap does not count as wrong. The sum is the
-        expected number of wrong labels. NaN for rows of weight 0, and for rows that a fit stopped by
-        ``max_time`` or Ctrl-C has not seen.
+        expected number of wrong labels. NaN for rows of weight 0, and for rows that a fit
+        stopped by ``max_time`` or Ctrl-C has not seen.
         """
         proba, label = self._label_errors("label_error_proba_")
         own = np.take_along_axis(proba, label[:, None], axis=1)
