@@ -71,7 +71,7 @@ def test_held_out_labels_choose_between_cells_and_perceptrons():
 def test_more_draws_go_on_with_the_method_of_before():
     X, y = clouds(600, apart=2.0)
     clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, warm_start=True, **FEW).fit(X, y)
-    assert "labels left out" in clf.inference_reason_
+    assert "held-out labels" in clf.inference_reason_
     before = clf.inference_
     assert clf.set_params(n_draws=16).fit(X, y).inference_ == before
 

@@ -79,7 +79,7 @@ AHEAD, AHEAD_OF_ALL = 0.9, 0.95
 
 # Seconds without which they are not compared at all.
 LEAST_COMPARING = 10.0
-NO_TIME = "many rows, and too little time to compare cells of them with perceptrons"
+NO_TIME = "many rows, and too little time to compare cells with perceptrons"
 
 # Cells whose log-loss, with the settings of perceptrons, is so many times theirs are not tried on.
 HOPELESS = 1.5
@@ -228,7 +228,7 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     cells = cells_wanted(parameters, data, needed)
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
-        return [("ep", "few rows: all of them are taken at once")]
+        return [("ep", "few rows: EP uses all of them at once")]
     why = "many rows" if fits else f"all rows at once would take {needed:,.0f} MB of memory"
     by_cells = (
         cells is not None
@@ -242,7 +242,7 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     found = []
     if by_cells:
         wrong = ", some with wrong labels (label_noise)" if noisy else ""
-        found.append(("ep", f"{why}{wrong}: they are taken in cells, rows that lie together"))
+        found.append(("ep", f"{why}{wrong}: EP uses cells of neighbouring rows"))
     if not noisy and parameters.decision != "calibrated":
         found.append(("perceptron", f"{why}, for which perceptrons are the fastest"))
     reason = "and label_noise > 0, which perceptrons cannot take into account"
@@ -274,7 +274,7 @@ def settle(
     parameters: Parameters, data: TrainingData, settings: Settings,
     rival: Settings | None = None, *, entropy: int, budget: Budget, threads: Threads,
 ) -> Settings:  # fmt: skip
-    """Set gamma, bias, softness and label noise, from the data where that is asked for.
+    """Set gamma, bias, softness and label noise, from the data if the parameters say so.
 
     Parameters
     ----------
@@ -428,10 +428,8 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
         best = trials.best(best, search.names, search.biases, enough)
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by cells of rows and {by_drawn:.4f} by perceptrons"
-    rule = f"perceptrons must be lower by {1 - ahead:.0%}"
-    reason = (
-        f"many rows; labels left out of {len(sample):,} of them had log-loss {figures} ({rule})"
-    )
+    rule = f"which are used if it is lower by {1 - ahead:.0%}"
+    reason = f"many rows; held-out labels of {len(sample):,} have log-loss {figures} ({rule})"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > ahead * by_cells:
