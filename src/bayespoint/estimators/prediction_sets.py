@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import warn
 from bayespoint._support.types import Array
-from bayespoint.estimators.confidence import label_proba
+from bayespoint.estimators.confidence import class_weights_of, label_proba, unwrapped
 from bayespoint.estimators.held_out import held_out
 from bayespoint.estimators.risk import check_number, numbers_of_labels
 from bayespoint.estimators.wrapping import WrappingClassifier
@@ -89,8 +89,9 @@ class PredictionSetClassifier(WrappingClassifier):
     ``confidence_level / (1 - confidence_level)`` held-out rows (of a class, with `per_class`), with
     which no smaller set is certain enough; `fit` warns of the latter.
 
-    Probabilities are those before any shift by the ``class_weight`` of our classifiers. Rows of
-    weight 0 do not calibrate; others count once.
+    Probabilities are those before any shift by the ``class_weight`` of our classifiers; other
+    classifiers are trained with theirs, and `fit` warns of it. Rows of weight 0 do not calibrate;
+    others count once.
 
     References
     ----------
@@ -150,6 +151,7 @@ class PredictionSetClassifier(WrappingClassifier):
             This object.
         """
         y, source = self.begin(X, y, sample_weight, params)
+        self._warn_of_class_weight()
         cases = held_out(source, X, y, [])
         proba: Any = cases.proba
         scores = scores_of(proba, self.adaptive)
@@ -168,6 +170,20 @@ class PredictionSetClassifier(WrappingClassifier):
         for name in ("adaptive", "per_class"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name}={getattr(self, name)!r} is not valid; give True or False")
+
+    def _warn_of_class_weight(self) -> None:
+        """Warn of weights that a classifier other than ours was trained with.
+
+        A threshold for each class makes up for them.
+        """
+        weights = class_weights_of(self.estimator_)
+        if weights and not (self.per_class or hasattr(unwrapped(self.estimator_), "predictor_")):
+            name, value = next(iter(weights.items()))
+            warn(
+                f"{name}={value!r} of the estimator shifts its probabilities: sets keep their "
+                "coverage, but are larger than they need be. Set it to None, or use "
+                "per_class=True, with which rare classes are covered as often as others.",
+            )
 
     def _calibrate(self, scores: Array, true: Array) -> None:
         n_classes, level = len(self.classes_), self.confidence_level

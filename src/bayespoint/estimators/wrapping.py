@@ -60,7 +60,7 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Check the parameters that do not depend on data."""
         raise NotImplementedError
 
-    def _check_with(self, classes: Array) -> None:
+    def check_with(self, classes: Array) -> None:
         """Check parameters that name classes, once these are known."""
 
     def _needs_proba(self) -> bool:
@@ -85,11 +85,11 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         counted = checked_weight(sample_weight, len(y)) > 0
         # Errors in what names classes show before a long fit.
         prefit = self._is_prefit()
-        self._check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
+        self.check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
         self._fit_inside(X, y, params)
         if self._needs_proba():
             check_has_proba(self.estimator_)
-        self._check_with(self.classes_)
+        self.check_with(self.classes_)
         return y, Source(self.estimator, self.estimator_, self.cv, params, counted)
 
     def fitted_before(self) -> Any:
