@@ -47,6 +47,7 @@ from bayespoint.io.encoder.tails import knots_each
 from bayespoint.io.tables.frames import as_table
 from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation
 from bayespoint.io.tables.table import (
+    SHOWN_NAMES,
     Table,
     TableError,
     as_text,
@@ -354,7 +355,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             except TableError as error:
                 wrong.append(str(error))
         if wrong:
-            raise TableError(" ".join(wrong))
+            more = len(wrong) - SHOWN_NAMES
+            raise TableError(
+                " ".join(wrong[:SHOWN_NAMES]) + (f" So are {more:,} more columns." * (more > 0))
+            )
         return given
 
     def notes_on(self, table: Table) -> list[str]:
