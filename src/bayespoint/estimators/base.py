@@ -66,6 +66,18 @@ class Trained:
     importances: Importances | None = None
     hashes: Array | None = None
 
+    def knowing(self, hashes: Array) -> "Trained":
+        """Return the same with hashes of more rows, beside those that a stream may hold no more.
+
+        Those that there are may be many, and are not sorted again: streams would slow down.
+        """
+        new, before = np.sort(hashes), self.hashes
+        if before is None or not len(before):
+            return replace(self, hashes=new)
+        at = np.searchsorted(before, new)
+        unknown = before[np.minimum(at, len(before) - 1)] != new
+        return replace(self, hashes=np.insert(before, at[unknown], new[unknown]))
+
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that decides through its ``predictor_``.
