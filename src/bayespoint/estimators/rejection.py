@@ -192,28 +192,8 @@ class RejectingClassifier(WrappingClassifier):
         self.reject_label = reject_label
         self.reject_cost = reject_cost
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> "RejectingClassifier":
-        """Fit the classifier and find the threshold.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Passed to the classifier's `fit`.
-        **params : dict
-            Metadata, with routing enabled.
-
-        Returns
-        -------
-        RejectingClassifier
-            This object.
-        """
-        y, source = self.begin(X, y, sample_weight, params)
+    def _calibrate(self, X: Any, y: Array, source: Source) -> None:
+        """Find the threshold, or take the costs."""
         self.costs_ = None
         if self.costs is not None:
             found = self._take_costs(X, y, source)
@@ -221,7 +201,6 @@ class RejectingClassifier(WrappingClassifier):
             found = threshold_for(self._wanted(), source, X, y)
         self.confidence_, self.threshold_, self.coverage_, self.risk_bound_ = found
         self.predicted_dtype()  # a reject_label that is a class shows here, before any prediction
-        return self
 
     def check_parameters(self, sample_weight: Any) -> None:
         """Check the parameters that do not depend on data."""
