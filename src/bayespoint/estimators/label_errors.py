@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 from scipy.stats import norm
 
 from bayespoint._support.types import Array, Matrix
@@ -26,8 +26,9 @@ from bayespoint.space.decisions import LEAST_PROBABILITY, combine_votes, probabi
 from bayespoint.space.merging import of_each_class
 from bayespoint.space.posterior import dense
 
-# Rows that noise is found from, at most: more change it little, and take time.
-MOST_ROWS = 20_000
+# Rows that noise is found from, at most, and their probabilities: more change it little, and take
+# time and memory.
+MOST_ROWS, MOST_VALUES = 20_000, 2_000_000
 
 # Logarithms of the power t, and roots of the overall rate of wrong labels, on which all are equally
 # likely before labels are seen; points of a grid of each, how often it is made finer, and how much
@@ -84,7 +85,8 @@ def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> Lab
         Share of wrong ones among labels of each class, as in ``label_noise``; all 0: unknown.
     """
     logs = np.log(np.maximum(proba, LEAST_PROBABILITY))
-    chosen = of_each_class(label, MOST_ROWS, np.random.SeedSequence(0))
+    most = min(MOST_ROWS, MOST_VALUES // logs.shape[1])
+    chosen = of_each_class(label, most, np.random.SeedSequence(0))
     some = _Labels(logs[chosen], label[chosen], weight[chosen], chosen)
     if np.any(rates):
         noise = noise_of_rates(rates)[None]
@@ -119,20 +121,25 @@ class _Labels:
     """
 
     def __init__(self, logs: Array, label: Array, weight: Array, number: Array) -> None:
-        self.logs, self.label, self.weight, self.number = logs, label, weight, number
+        self.label, self.weight, self.number = label, weight, number
+        self._logs = logs - logs.max(axis=1, keepdims=True)
+        self._last: tuple[float, Array] | None = None  # power, and pi
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return self.logs.shape[1]
+        return self._logs.shape[1]
 
     def fold(self, n_folds: int) -> Array:
         """Fold of each row."""
         return self.number % n_folds
 
     def sharpened(self, power: float) -> Array:
-        """Pi, (n, n_classes)."""
-        return np.exp(log_softmax(power * self.logs, axis=1))
+        """Pi, (n, n_classes), which is held until another power is asked for."""
+        if self._last is None or self._last[0] != power:
+            pi = np.exp(power * self._logs)
+            self._last = power, pi / pi.sum(axis=1, keepdims=True)
+        return self._last[1]
 
     def likelihood(self, noise: Array) -> Array:
         """T_jk of the labels k of rows, (n, n_classes), by the T of the fold of each."""
@@ -140,15 +147,15 @@ class _Labels:
 
     def log_proba(self, power: float, noise: Array) -> Array:
         """Log-probabilities of the labels, times their weights."""
-        return self._log_proba(self.sharpened(power), noise)
+        return self._log_proba(self.sharpened(power), self.likelihood(noise))
 
-    def scores(self, power: float, noises: list[Array]) -> list[float]:
-        """Log-probabilities of all labels by several T."""
+    def scores(self, power: float, likelihoods: list[Array]) -> list[float]:
+        """Log-probabilities of all labels by several T, as their `likelihood`."""
         sharpened = self.sharpened(power)
-        return [float(self._log_proba(sharpened, noise).sum()) for noise in noises]
+        return [float(self._log_proba(sharpened, one).sum()) for one in likelihoods]
 
-    def _log_proba(self, sharpened: Array, noise: Array) -> Array:
-        p = np.sum(sharpened * self.likelihood(noise), axis=1)
+    def _log_proba(self, sharpened: Array, likelihood: Array) -> Array:
+        p = np.einsum("ij,ij->i", sharpened, likelihood)
         return self.weight * np.log(np.maximum(p, LEAST_PROBABILITY))
 
     def true_proba(self, power: float, noise: Array) -> Array:
@@ -214,7 +221,8 @@ def _guesses(
     logs = np.linspace(*LOG_POWERS, GRID)
     for finer in range(FINER + 1):
         noises = [noise_of(root**2) for root in roots]
-        values = np.array([labels.scores(np.exp(log), noises) for log in logs])
+        likelihoods = [labels.likelihood(noise) for noise in noises]
+        values = np.array([labels.scores(np.exp(log), likelihoods) for log in logs])
         likely = values > values.max() - NEGLIGIBLE
         if finer < FINER:
             logs, roots = _finer(logs, likely.any(axis=1)), _finer(roots, likely.any(axis=0))
