@@ -9,12 +9,10 @@
   middle or during the sum of messages, and another one joins.
 - lost: seconds until a fit gives up whose workers are all gone.
 - covertype: class 2 against the rest, 2 workers of one thread beside a process of two threads, with
-  settings that the first ``--chosen-on`` rows have chosen,
-  or with given ones.
+  settings that the first ``--chosen-on`` rows have chosen, or with given ones.
 - bytes: bytes that workers and client receive in a sweep, memory of the scheduler and its tasks, by
   numbers of rows and workers.
 - memory: ``--rows`` rows (5,000,000) of 50 float32 columns, one tree, 2 workers of ``--limit`` GB.
-
 - stream: a picture of the tasks of a fit over time, in ``--picture``.
 - paper: what 10^9 rows on 100 machines would take, from rates measured here.
 
@@ -101,7 +99,7 @@ def equality(options):
     for name, n_classes, more in cases:
         X, y = rows(n, n_classes)
         wanted[name] = BayesPointClassifier(**GIVEN | more).fit(X, y)
-    for n_workers in (1, 2, 4):
+    for n_workers in options.workers:
         with cluster(n_workers):
             for name, n_classes, more in cases:
                 one, most, equal = wanted[name], 0.0, []
@@ -199,6 +197,7 @@ def covertype(options):
     if options.chosen_on:
         clf = BayesPointClassifier(random_state=0, n_jobs=2, inference="ep")
         clf = clf.fit(X[: options.chosen_on], y[: options.chosen_on]).settled()
+    loaded()
     begun, cpu = time.perf_counter(), time.process_time()
     one = clone(clf).fit(X, y)
     alone, alone_cpu = time.perf_counter() - begun, time.process_time() - cpu
@@ -227,8 +226,8 @@ def covertype(options):
 
 
 def loaded():
-    """Import what workers need, which is no part of a fit."""
-    import bayespoint.distributed  # noqa: F401
+    """Load what a fit needs, compiled loops too, as this process has: that is no part of a fit."""
+    BayesPointClassifier(**GIVEN).fit(*rows(1_000))
 
 
 # ------------------------------------------------------------------------------- bytes
@@ -241,7 +240,7 @@ def received(dask_worker):
 
 def sizes(options):
     """Bytes moved in a visit of all cells, by rows and workers."""
-    for n_workers in (1, 2, 4):
+    for n_workers in options.workers:
         for n in options.sizes:
             with cluster(n_workers) as (made, client):
                 size_of(n, made, client)
@@ -319,10 +318,10 @@ def memory(options):
 
 
 def peak():
-    """Largest memory of this process, in bytes."""
-    import resource
-
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Largest memory of this process, in bytes; `getrusage` counts that of its parent, too."""
+    with open("/proc/self/status") as lines:
+        found = next(line for line in lines if line.startswith("VmHWM"))
+    return 1024 * int(found.split()[1])
 
 
 # ------------------------------------------------------------------------------- on paper
@@ -439,6 +438,7 @@ def main():
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--rows", type=int, help="as many as a part takes by default")
     parser.add_argument("--runs", type=int, default=20, help="of kills")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="of some parts")
     parser.add_argument("--sizes", type=int, nargs="+", default=[8_000, 16_000, 32_000])
     parser.add_argument(
         "--chosen-on", type=int, default=50_000, help="rows, of covertype; 0: given"

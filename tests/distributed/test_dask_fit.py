@@ -71,7 +71,7 @@ def test_neither_partitions_nor_chunks_are_felt(monkeypatch):
     X, y = rows()
     first = fitted(one(n_trees=1), X, y, 1).to_local()
     monkeypatch.setattr(ordering, "CHUNK_BYTES", 4_000)
-    monkeypatch.setattr(inference, "FEW_CHUNKS", 2)
+    monkeypatch.setattr(inference, "CHUNKS_PER_THREAD", 1)
     second = fitted(one(n_trees=1), X, y, 17).to_local()
     for found, same in zip(bits(second), bits(first), strict=True):
         assert_array_equal(found, same)
@@ -195,6 +195,21 @@ def test_score_and_predict():
     assert_array_equal(found.compute(), wanted.predict(X))
     assert many.score(at, truth) == pytest.approx(wanted.score(X, labels))
     assert_allclose(many.decision_function(at).compute(), wanted.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_bytes", [3_000, 10**9])
+def test_partitions_that_are_answered_together(monkeypatch, n_bytes):
+    import dask.array as da
+
+    from bayespoint.distributed import model
+
+    X, y = rows(300)
+    many, wanted = fitted(one(n_trees=1), X, y), one(n_trees=1).fit(X, y)
+    monkeypatch.setattr(model, "PART_BYTES", n_bytes)  # of 75 rows, or of all
+    found = many.predict_proba(da.from_array(NEW, chunks=((0, 50, 20, 0, 100, 30), -1)))
+    assert_allclose(found.compute(), wanted.predict_proba(NEW), atol=1e-12)
+    groups = [key for key in dict(found.__dask_graph__()) if "points-together" in str(key)]
+    assert len(groups) == (2 if n_bytes == 3_000 else 1)
 
 
 def test_parameters_and_clones():

@@ -106,10 +106,10 @@ def n_tasks(client):
     return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
 
-def left_over(client):
+def left_over(client, wanted=0):
     """Tasks on the cluster, once it had some time to forget."""
     begun = time.monotonic()
-    while n_tasks(client) and time.monotonic() - begun < PATIENCE / 4:
+    while n_tasks(client) > wanted and time.monotonic() - begun < PATIENCE / 4:
         time.sleep(0.05)
     return n_tasks(client)
 
@@ -133,9 +133,13 @@ def change_status(dask_worker, status):
 def test_work_that_is_given_up_leaves_nothing_on_the_cluster(cluster, monkeypatch):
     clf = DaskBayesPointClassifier(one(n_trees=1, cell_size=50))
     at_tasks(monkeypatch, "sweep-cells", 1, interrupt)
+    client = session.dask_client()
+    kept = client.submit(sum, [1, 2])
     with pytest.raises(KeyboardInterrupt):
         clf.fit(*on_cluster(X, Y))
-    client = session.dask_client()
+    assert left_over(client, 1) == 1  # what others put there
+    assert kept.result(PATIENCE) == 3
+    del kept
     assert left_over(client) == 0
     assert not hasattr(clf, "classes_")
     # Nor does a model that is there no more.

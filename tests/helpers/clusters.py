@@ -1,5 +1,7 @@
 """Clusters of processes on this machine, data on them, and fits to compare with."""
 
+import warnings
+
 import numpy as np
 
 from bayespoint import BayesPointClassifier
@@ -17,10 +19,12 @@ def local_cluster(n_workers=2, **more):
     """Start workers in processes of their own, and return their cluster and a client."""
     from distributed import Client, LocalCluster
 
-    cluster = LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
-        host="127.0.0.1", **more,
-    )  # fmt: skip
+    with warnings.catch_warnings():  # which come as errors
+        warnings.filterwarnings("ignore", "Creating scratch directories is taking")  # a busy disk
+        cluster = LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True,
+            dashboard_address="127.0.0.1:0", host="127.0.0.1", **more,
+        )  # fmt: skip
     return cluster, Client(cluster, timeout=PATIENCE)
 
 

@@ -92,7 +92,7 @@ def partitions(values: Any, name: str) -> list[Any]:
 
 def alike(values: Any, X: Any, n_parts: int, name: str) -> list[Any]:
     """Partitions of y or weights, divided as those of X are."""
-    rows, own = (_chunks(one) for one in (X, values))
+    rows, own = (known_sizes(one) for one in (X, values))
     if rows is not None and own is not None and rows != own and sum(rows) == sum(own):
         values = values.rechunk((rows,))
     parts = partitions(values, name)
@@ -104,8 +104,8 @@ def alike(values: Any, X: Any, n_parts: int, name: str) -> list[Any]:
     return parts
 
 
-def _chunks(values: Any) -> tuple[int, ...] | None:
-    """Rows of the chunks of an array, where they are known."""
+def known_sizes(values: Any) -> tuple[int, ...] | None:
+    """Rows of the partitions of an array, where they are known."""
     chunks = getattr(values, "chunks", None)
     if chunks is None or any(np.isnan(n) for n in chunks[0]):
         return None

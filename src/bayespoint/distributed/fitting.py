@@ -31,8 +31,8 @@ from bayespoint.estimators.predictors import SupportPoints
 from bayespoint.estimators.settings import Settings, choose_method, settle
 from bayespoint.estimators.trials import mean_noise, problem_of
 from bayespoint.inference.draws import Draws, Plan
-from bayespoint.inference.ep.cells.landmarks import landmarks_of, own_features
-from bayespoint.inference.ep.cells.method import COARSER, Cells, CellSettings
+from bayespoint.inference.ep.cells.landmarks import landmarks_of
+from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_tol, explained
 from bayespoint.space.host import Host
 from bayespoint.space.kernels import Kernel
 
@@ -136,21 +136,15 @@ def _infer(
     landmarks = landmarks_of(kernel, data.inputs.matrix(), cells.n_landmarks)
     if landmarks is not None and data.inputs.X.sparse and not sp.issparse(landmarks.X):
         landmarks = landmarks._replace(X=sp.csr_matrix(landmarks.X))
-    exact = cells.n_landmarks == own_features(kernel.name, data.inputs.shape[1])
-    tol = plan.tol if exact else COARSER * plan.tol
+    tol = cell_tol(cells, kernel, data.inputs.shape[1], plan.tol)
     keeps = parameters.device == "cpu" and _fits(session, data, cells)  # those of GPUs stay there
     work = Work(kernel, settings, data.classes.tolist(), parameters.device, tol, landmarks, keeps)
     inference = ClusterInference(
         session, chunks, data.inputs.matrix(), sizes, work, cells, plan, data.n_machines,
         facts.n_bytes,
     )  # fmt: skip
-    try:
+    with explained():
         return inference.infer()
-    except np.linalg.LinAlgError as error:
-        raise ValueError(
-            f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
-            f"other."
-        ) from error
 
 
 def _fits(session: Session, data: TrainingData, cells: CellSettings) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from bayespoint._support.types import Array
 from bayespoint.distributed.cells import (
@@ -29,25 +28,38 @@ from bayespoint.distributed.tasks import item
 from bayespoint.inference.draws import Plan
 from bayespoint.inference.ep.cells.cell import Message, united
 from bayespoint.inference.ep.cells.landmarks import Landmarks
-from bayespoint.inference.ep.cells.method import CellSettings, shown_progress, warn_if_moving
+from bayespoint.inference.ep.cells.method import (
+    CellSettings,
+    shown_progress,
+    trees_of,
+    warn_if_moving,
+)
 from bayespoint.inference.ep.cells.problem import Sweeping
-from bayespoint.inference.ep.cells.tree import Tree, grow
-from bayespoint.inference.ep.cells.visits import Steps, Sweeps, Visits
+from bayespoint.inference.ep.cells.tree import Tree
+from bayespoint.inference.ep.cells.visits import (
+    Steps,
+    Sweeps,
+    Visits,
+    no_message,
+    posterior_of,
+)
 
-# Chunks of cells: as many as there are cells where these are few, at most so many cells each while
-# that makes no more than so many chunks.
-FEW_CHUNKS, CELLS_TOGETHER, MOST_CHUNKS = 128, 8, 1024
+# Chunks of cells: about so many for each thread, which keeps all of them busy to the end, and no
+# more, since each takes some tasks; at most so many cells each while that makes no more than so
+# many chunks.
+CHUNKS_PER_THREAD, CELLS_TOGETHER, MOST_CHUNKS = 32, 8, 1024
 
 # Messages that a task adds: a power of 2.
 SUMMED = 8
 
 
-def cells_together(n_cells: int, room: float) -> int:
+def cells_together(n_cells: int, room: float, n_threads: int) -> int:
     """Return the cells of a chunk, a power of 2: sums of messages are then the same as without.
 
     ``room``: as many cells as a task can hold.
     """
-    wanted = max(min(n_cells / FEW_CHUNKS, CELLS_TOGETHER), n_cells / MOST_CHUNKS, 1)
+    few = n_cells / (CHUNKS_PER_THREAD * n_threads)
+    wanted = max(min(few, CELLS_TOGETHER), n_cells / MOST_CHUNKS, 1)
     return int(2 ** min(np.ceil(np.log2(wanted)), np.floor(np.log2(max(room, 1)))))
 
 
@@ -244,12 +256,8 @@ class ClusterInference:
         z = np.zeros((self._n_machines, int(self._begin[-1])))
         evidence, moving, n_cells = [], [], []
         begun = plan.budget.elapsed()
-        for number in range(n_trees):
-            if trees and plan.budget.spent():
-                break
-            seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
-            scale = self._work.kernel.column_scale
-            tree = grow(self._X, self._settings.cell_size, seed, scale)
+        scale = self._work.kernel.column_scale
+        for number, tree in enumerate(trees_of(self._X, self._settings, scale, plan)):
             show = shown_progress(plan, number, n_trees, begun)
             found = self._fit(tree, trees[-1] if trees else None, show)
             if found is None:
@@ -283,8 +291,9 @@ class ClusterInference:
         self, tree: Tree, before: ClusterTree | None, show: Callable[[int, int], None]
     ) -> ClusterTree | None:
         """Sweep the cells of a tree; None if there was no time for it, and there are others."""
-        room = self._session.room().task / (self._n_bytes / tree.n_cells)
-        together = cells_together(tree.n_cells, room)
+        room = self._session.room()
+        n_held = room.task / (self._n_bytes / tree.n_cells)
+        together = cells_together(tree.n_cells, n_held, room.n_threads)
         held = self._session.hold("tree", tree)
         cells = self._to_cells(tree, held, together, self._sites(before))
         how = Sweeping(
@@ -295,21 +304,17 @@ class ClusterInference:
             before is not None,
         )  # fmt: skip
         landmarks, self._change = self._work.landmarks, None
-        n_common = 0 if landmarks is None else landmarks.projection.shape[1]
-        mean = np.empty((self._n_machines, n_common))
-        factor = np.empty((self._n_machines, n_common, n_common))
         if landmarks is None:
             if not sweeps.alone():
                 return None
-            return ClusterTree(tree, together, cells, sweeps.states, mean, factor)
-        precision, shift = sweeps.around(landmarks)
-        if how.spare and how.stop():
-            return None
-        for machine in range(len(mean)):
-            factor[machine] = np.linalg.cholesky(precision[machine])
-            mean[machine] = scipy.linalg.cho_solve((factor[machine], True), shift[machine])
-        sweeps.set_coefficients(mean)
-        self._change = sweeps.change
+            mean, factor = posterior_of(*no_message(self._n_machines, 0))
+        else:
+            known = sweeps.around(landmarks)
+            if how.spare and how.stop():
+                return None
+            mean, factor = posterior_of(*known)
+            sweeps.set_coefficients(mean)
+            self._change = sweeps.change
         return ClusterTree(tree, together, cells, sweeps.states, mean, factor)
 
     def _to_cells(self, tree: Tree, held: Any, together: int, start: list[Any]) -> list[Any]:

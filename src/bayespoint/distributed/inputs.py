@@ -126,8 +126,8 @@ class ClusterMatrix:
                 n_held = self._rows.shape[0]
                 self._rows = stacked([self._rows, self._fetched(missing)])
                 self._place[missing] = n_held + np.arange(len(missing))
-            place = self._place[index]
-            return self._rows[place] if self.sparse else self._rows.take(place, axis=0)
+            held, place = self._rows, self._place[index]
+        return held[place] if self.sparse else held.take(place, axis=0)
 
     def take(self, index: Array, axis: int = 0) -> Matrix:  # noqa: ARG002
         """Return some of the rows, as NumPy does."""

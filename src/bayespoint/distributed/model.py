@@ -10,17 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint._support.types import Array, Matrix
-from bayespoint.distributed.blocks import partitions, parts_of
+from bayespoint.distributed.blocks import known_sizes, partitions, parts_of
 from bayespoint.distributed.cells import CellChunk, Work
 from bayespoint.distributed.inference import ClusterCells, ClusterTree
 from bayespoint.distributed.ordering import stacked
 from bayespoint.distributed.session import Session
-from bayespoint.distributed.tasks import computing, item
+from bayespoint.distributed.tasks import computing, item, memory_limit
 from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.data import TrainingData
-from bayespoint.inference.draws import Draws
-from bayespoint.inference.ep.cells.method import Cells, HeldCells
-from bayespoint.inference.ep.cells.prediction import BLOCK, CellModel, Cellwise
+from bayespoint.inference.ep.cells.method import Cells, no_draws
+from bayespoint.inference.ep.cells.prediction import BLOCK, CellModel, Cellwise, bound_cache
 from bayespoint.inference.ep.cells.problem import TreeFit
 from bayespoint.inference.ep.cells.sweeps import SweepState
 from bayespoint.inference.ep.cells.tree import NO_TREE, Tree
@@ -28,8 +27,13 @@ from bayespoint.space import decisions
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import Inputs, same_precision
 
-# Bytes of rows and sites in a part of the model that answers at a time, about.
-PART_BYTES = 64_000_000
+# Bytes of rows in a part of the model that answers at a time, about, and of new rows that are
+# answered together: what cells need for that is computed once for all of them. Partitions whose
+# sizes are not known are answered by so many.
+PART_BYTES, UNKNOWN_TOGETHER = 64_000_000, 4
+
+# Share of a worker's memory for factors of cells.
+CACHED_SHARE = 0.05
 
 
 class Part(NamedTuple):
@@ -143,6 +147,26 @@ def checked_points(X: Any, number: int, estimator: Any, empty: Matrix) -> Matrix
         raise ValueError(f"partition {number} of X: {error}") from None
 
 
+def answered_together(X: Any, n_parts: int, n_features: int) -> list[Array]:
+    """Return the numbers of partitions that are answered at a time."""
+    sizes = known_sizes(X)
+    if sizes is None:
+        group = np.arange(n_parts) // UNKNOWN_TOGETHER
+    else:
+        group = 8 * n_features * np.cumsum([0, *sizes[:-1]]) // PART_BYTES
+    return np.split(np.arange(n_parts), np.flatnonzero(np.diff(group)) + 1)
+
+
+def points_together(parts: list[Matrix]) -> Matrix:
+    """New rows of some partitions, one below the other; empty ones may be of another kind."""
+    return stacked([part for part in parts if part.shape[0]] or parts[:1])
+
+
+def ends_of(parts: list[Matrix]) -> Array:
+    """Where each of some partitions ends, one below the other."""
+    return np.cumsum([0, *(part.shape[0] for part in parts)])
+
+
 def split_points(X: Matrix, tree: Tree, together: int) -> list[Points]:
     """Divide new rows by the parts of the model that have their cells."""
     cell_of = tree.route(X)
@@ -157,6 +181,7 @@ def split_points(X: Matrix, tree: Tree, together: int) -> list[Points]:
 @computing
 def scores_in(points: Points, part: Part, softness: float) -> tuple[Array, Array]:
     """Means over standard deviations, softness added, of rows that fall into a part."""
+    bound_cache(CACHED_SHARE * memory_limit())
     cellwise, n_machines = part.cellwise, len(part.tau)
     z = np.empty((n_machines, len(points.rows)))
     for cell in np.unique(points.cell):
@@ -177,6 +202,11 @@ def scores_of(X: Matrix, by_trees: list[list[tuple[Array, Array]]]) -> Array:
         for rows, z in parts:
             total[:, rows] += z
     return total / len(by_trees)
+
+
+def rows_between(answers: Array, ends: Array, place: int) -> Array:
+    """Answers to one of several partitions."""
+    return answers[ends[place] : ends[place + 1]]
 
 
 def answer_of(z: Array, predictor: CellsPredictor, classes: Array, method: str) -> Array:
@@ -224,16 +254,26 @@ class ClusterModel:
         """Return delayed answers of a method, one per partition of X."""
         name = Names()
         predictor, checker = (delayed_value(value) for value in (self.predictor, self.checker))
-        found = []
-        for number, part in enumerate(partitions(X, "X")):
-            checked = name("check-points", checked_points)(part, number, checker, self.empty)
-            by_trees = [self._by_tree(checked, tree, name) for tree in self.trees]
-            z = name("mean-over-trees", scores_of)(checked, by_trees)
-            found.append(name(method, answer_of)(z, predictor, self.data.classes, method))
+        parts, found = partitions(X, "X"), []
+        for numbers in answered_together(X, len(parts), self.empty.shape[1]):
+            checked = [
+                name("check-points", checked_points)(parts[k], k, checker, self.empty)
+                for k in numbers.tolist()
+            ]
+            rows = name("points-together", points_together)(checked)
+            z = name("mean-over-trees", scores_of)(
+                rows, [self._by_tree(rows, tree, name) for tree in self.trees]
+            )
+            answers = name(method, answer_of)(z, predictor, self.data.classes, method)
+            ends = name("count-points", ends_of)(checked)
+            found += [
+                name("answers-of-partition", rows_between)(answers, ends, place)
+                for place in range(len(checked))
+            ]
         return found
 
-    def _by_tree(self, checked: Any, tree: PartedTree, name: "Names") -> list[Any]:
-        split = name("split-points", split_points)(checked, tree.held, tree.together)
+    def _by_tree(self, rows: Any, tree: PartedTree, name: "Names") -> list[Any]:
+        split = name("split-points", split_points)(rows, tree.held, tree.together)
         return [
             name("outputs-in-cells", scores_in)(
                 name("points-of-part", item)(split, number), part, self.predictor.softness
@@ -261,16 +301,8 @@ class ClusterModel:
         weight, work = data.distinct.weight, self.cells.work
         copies = weight if work.settings.softness else np.ones_like(weight)
         model = CellModel.of(fits, copies, work.landmarks)
-        none = np.empty((n_machines, 0))
-        draws = Draws(
-            coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
-            mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
-            info=self.cells.info,
-            resume=HeldCells(np.array([[fit.tau, fit.nu] for fit in fits], dtype=np.float32)),
-        )  # fmt: skip
-        n_trees = len(fits)
-        evidence = self.cells.log_evidence
-        return data, Cells(draws, model, scores / n_trees, evidence)
+        draws, n_trees = no_draws(fits, self.cells.info), len(fits)
+        return data, Cells(draws, model, scores / n_trees, self.cells.log_evidence)
 
 
 def _tree_fit(tree: PartedTree, parts: list[Part], order: Array) -> TreeFit:

@@ -18,9 +18,9 @@ from bayespoint.distributed.session import Session
 from bayespoint.space.inputs import MOST_ORDERED, Inputs, place_hashes, row_hashes
 from bayespoint.space.merging import DistinctRows, contested, merge_duplicates
 
-# Bytes of rows in a chunk, about, and chunks at most, since each partition sends a piece to each;
-# more than that only where a task could not hold a chunk.
-CHUNK_BYTES = 32_000_000
+# Bytes of rows in a chunk, about, and chunks at most, since each partition sends a piece to each,
+# which is a task; more than that only where a task could not hold a chunk.
+CHUNK_BYTES = 64_000_000
 MOST_CHUNKS = 256
 
 

@@ -45,9 +45,9 @@ def dask_client(client: Any = None) -> Any:
         ) from error
 
 
-# Copies of what a task works on that it may have at a time: pieces, all of them, temporary ones.
-# Dask begins to spill at 60 % of the memory.
-COPIES = 8
+# Bytes that the libraries of a worker take, and copies of what a task works on that there may be at
+# a time: pieces, all of them, temporary ones. Dask begins to spill at 60 % of the memory.
+LIBRARIES, COPIES = 4e8, 8
 
 
 class Room(NamedTuple):
@@ -56,6 +56,7 @@ class Room(NamedTuple):
     worker: float  # of the smallest one
     task: float  # for what a task works on, where each thread has one
     total: float
+    n_threads: int  # of all workers
 
 
 class Session:
@@ -86,9 +87,13 @@ class Session:
             self.cancel(list(self._futures))
 
     def cancel(self, futures: Sequence[Any]) -> None:
-        """Leave nothing of some tasks on the cluster."""
-        if futures and self.client.status == "running":
-            self.client.cancel(list(futures), force=True)
+        """Leave nothing of some tasks on the cluster.
+
+        They are let go, not cancelled: that fails where the client has let go of what needs them.
+        """
+        if self.client.status == "running":
+            for future in futures:
+                future.release()
 
     def map(self, name: str, task: Callable, *arguments: Iterable[Any], **same: Any) -> list:
         """Submit a task for each of the arguments; ``same``: arguments of all of them."""
@@ -140,7 +145,8 @@ class Session:
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = np.array([worker["memory_limit"] or np.inf for worker in workers] or [np.inf])
         threads = np.array([worker["nthreads"] for worker in workers] or [1])
-        return Room(limits.min(), (limits / threads).min() / COPIES, limits.sum())
+        free = np.maximum(limits - LIBRARIES, limits / 4)
+        return Room(limits.min(), (free / threads).min() / COPIES, limits.sum(), int(threads.sum()))
 
     def key(self, name: str) -> str:
         """Name of the next task."""

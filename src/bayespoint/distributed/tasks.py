@@ -16,10 +16,12 @@ from bayespoint._support.threads import open_threads
 SET_BY_NANNY = "MALLOC_TRIM_THRESHOLD_"
 
 # Codes of glibc's `mallopt`, and the values that it reaches by itself. Afterwards large arrays,
-# such as rows, are mapped again, and leave no holes; each thread keeps 64 MB at most.
+# such as rows, are mapped again, and leave no holes; what threads keep goes back where a worker has
+# used more than this share of its memory: Dask writes to disk from 70 % on, and waits at 80 %.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 REUSED = {TRIM_THRESHOLD: 2**26, MMAP_THRESHOLD: 2**25}
 AFTERWARDS = {MMAP_THRESHOLD: 2**17}
+TIGHT = 0.6
 
 _lock, _computing = threading.Lock(), 0
 
@@ -57,6 +59,30 @@ def _count(library: Any, more: int) -> None:
         if _computing == max(more, 0):
             for code, value in (REUSED if more > 0 else AFTERWARDS).items():
                 library.mallopt(code, value)
+            if more < 0 and is_tight():
+                library.malloc_trim(0)
+
+
+def is_tight() -> bool:
+    """Whether this is a worker whose memory is nearly full, as Dask counts it."""
+    worker = this_worker()
+    return worker is not None and worker.monitor.get_process_memory() > TIGHT * memory_limit()
+
+
+def memory_limit() -> float:
+    """Return the bytes that this worker may use; infinite where there is no limit."""
+    worker = this_worker()
+    return float("inf") if worker is None else worker.memory_manager.memory_limit or float("inf")
+
+
+def this_worker() -> Any:
+    """Return the worker that runs this task, or None."""
+    from distributed import get_worker
+
+    try:
+        return get_worker()
+    except ValueError:
+        return None
 
 
 @cache

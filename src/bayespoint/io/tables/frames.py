@@ -14,7 +14,6 @@ from bayespoint.io.tables.table import (
     as_text,
     checked,
     clean_text,
-    limits,
     numbered_names,
 )
 
@@ -36,7 +35,7 @@ def as_table(data: Any) -> Table:
     if hasattr(data, "iloc") and getattr(data, "ndim", 0) == 2:
         series = [data.iloc[:, i] for i in range(data.shape[1])]
         columns = [_column(one.to_numpy(), one.isna().to_numpy()) for one in series]
-        return _checked(tuple(map(str, data.columns)), columns)
+        return checked(Table(tuple(map(str, data.columns)), tuple(columns)))
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(object), None)  # what is masked is missing
     array = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)  # words stay words
@@ -46,12 +45,7 @@ def as_table(data: Any) -> Table:
             f"{type(data).__name__} of {array.ndim}."
         )
     columns = [_column(column, _missing(column)) for column in array.T]
-    return _checked(numbered_names(len(columns)), columns)
-
-
-def _checked(names: tuple[str, ...], columns: list[Array]) -> Table:
-    with limits(trusted=True):  # which are for files: these are in memory
-        return checked(Table(names, tuple(columns)))
+    return checked(Table(numbered_names(len(columns)), tuple(columns)))
 
 
 def _missing(column: Array) -> Array:

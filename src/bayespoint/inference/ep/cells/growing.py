@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.draws import Plan
 from bayespoint.inference.ep.cells.cell import Message
-from bayespoint.inference.ep.cells.landmarks import Landmarks, own_features
+from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.memory import Memory
-from bayespoint.inference.ep.cells.method import COARSER, Cells, CellSettings, HeldCells
+from bayespoint.inference.ep.cells.method import (
+    Cells,
+    CellSettings,
+    cell_tol,
+    explained,
+    no_draws,
+)
 from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping, TreeFit
 from bayespoint.inference.ep.cells.sweeps import fit_cells, messages_of
@@ -151,9 +157,9 @@ def grown(
     if one_cell and len(problem.copies) > SPLIT * settings.cell_size:
         trees = trees * settings.n_trees
     n_machines = len(problem.targets)
-    exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
     how = Sweeping(
-        tol=plan.tol if exact else COARSER * plan.tol, threads=plan.threads, stop=plan.budget.spent,
+        tol=cell_tol(settings, problem.kernel, problem.X.shape[1], plan.tol),
+        threads=plan.threads, stop=plan.budget.spent,
         memory=Memory.of(cache_bytes, *settings[:2], n_machines),
     )  # fmt: skip
     fits, after = list[TreeFit](), list[GrowingTree]()
@@ -161,13 +167,8 @@ def grown(
         seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number, one.tree.n_cells))
         one, cell_of, changed = _divided(problem, one, settings.cell_size, seed)
         near = after[-1] if after else one
-        try:
+        with explained():
             fit = _swept(problem, one, cell_of, changed, landmarks, how, due, near)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
-                f"other, and fit again."
-            ) from error
         waiting = (one.waiting | changed[cell_of]) & ~fit.swept[cell_of]
         fits.append(fit)
         after.append(
@@ -178,17 +179,10 @@ def grown(
         )  # fmt: skip
         plan.budget.show(number + 1, len(trees), "trees of cells,")
     plan.budget.close()
-    none = np.empty((n_machines, 0))
-    n_cells = [fit.tree.n_cells for fit in fits]
-    draws = Draws(
-        coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
-        mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
-        info={"cells": n_cells, "moving": [fit.moving for fit in fits]},
-        resume=HeldCells(np.array([[f.tau, f.nu] for f in fits], dtype=np.float32)),
-    )  # fmt: skip
+    info = {"cells": [f.tree.n_cells for f in fits], "moving": [f.moving for f in fits]}
     model = CellModel.of(fits, problem.copies, landmarks)
     nothing = np.empty((3, n_machines, 0))
-    return Cells(draws, model, nothing, np.full(n_machines, np.nan)), after
+    return Cells(no_draws(fits, info), model, nothing, np.full(n_machines, np.nan)), after
 
 
 def _swept(

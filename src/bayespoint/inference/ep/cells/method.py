@@ -1,7 +1,8 @@
 """Expectation propagation by cells, for all machines of a problem."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -83,27 +84,15 @@ def infer_cells(
     """Find the sites of all cells of all trees; of those that time allows, one at least."""
     start: Any = [] if held is None or not isinstance(held.resume, HeldCells) else held.resume.sites
     landmarks = landmarks_of(problem.kernel, problem.X, settings.n_landmarks)
-    exact = settings.n_landmarks == own_features(problem.kernel.name, problem.X.shape[1])
     trees: list[TreeFit] = []
     n_machines = len(problem.targets)
     none = np.empty((n_machines, 0))
     scores = np.zeros((3, *problem.targets.shape))
     n_trees, begun = settings.n_trees, plan.budget.elapsed()
-
-    def grown(number: int) -> Tree:
-        seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
-        return grow(problem.X, settings.cell_size, seed, problem.kernel.column_scale)
-
-    for number in range(n_trees):
-        ahead = number % plan.threads.n_threads
-        if not ahead:  # several at once, as many as there are threads
-            if trees and plan.budget.spent():
-                break
-            wave = range(number, min(number + plan.threads.n_threads, n_trees))
-            grown_now = plan.threads.each(grown, wave)
-        tree = grown_now[ahead]
+    scale = problem.kernel.column_scale
+    for number, tree in enumerate(trees_of(problem.X, settings, scale, plan)):
         how = Sweeping(
-            tol=plan.tol if exact else COARSER * plan.tol,
+            tol=cell_tol(settings, problem.kernel, problem.X.shape[1], plan.tol),
             threads=plan.threads,
             memory=Memory.of(cache_bytes, *settings[:2], n_machines),
             stop=plan.budget.spent,
@@ -113,13 +102,8 @@ def infer_cells(
         # Sites of another tree are nearly those of this one.
         begin: Any = (trees[-1].tau, trees[-1].nu) if trees else None
         begin = start[number].astype(np.float64) if number < len(start) else begin
-        try:
+        with explained():
             fit = fit_tree(problem, tree, landmarks, how, begin)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
-                f"other."
-            ) from error
         if fit is None:
             break
         scores += fit.scores
@@ -129,14 +113,52 @@ def infer_cells(
     moving = np.array([fit.moving for fit in trees])
     n_cells = np.array([fit.tree.n_cells for fit in trees])
     warn_if_moving(moving, n_cells * len(problem.targets), plan)
-    draws = Draws(
-        coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
-        mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0,
-        info={"cells": n_cells.tolist(), "moving": moving.tolist(), "log_evidence": evidence},
-        resume=HeldCells(np.array([[f.tau, f.nu] for f in trees], dtype=np.float32)),
-    )  # fmt: skip
+    info = {"cells": n_cells.tolist(), "moving": moving.tolist(), "log_evidence": evidence}
     model = CellModel.of(trees, problem.copies, landmarks)
-    return Cells(draws, model, scores / len(trees), evidence)
+    return Cells(no_draws(trees, info), model, scores / len(trees), evidence)
+
+
+def cell_tol(settings: CellSettings, kernel: Kernel, n_features: int, tol: float) -> float:
+    """Return how far cells may still move, given what exact EP may."""
+    exact = settings.n_landmarks == own_features(kernel.name, n_features)
+    return tol if exact else COARSER * tol
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Say what helps where a matrix of a cell has no factor."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            f"EP by cells: {error}. Raise softness, which separates rows that contradict each "
+            f"other."
+        ) from error
+
+
+def no_draws(trees: list[TreeFit], info: dict[str, Any]) -> Draws:
+    """Return what a run tells about itself, and sites for the next one to begin with."""
+    n_machines = len(trees[0].tau)
+    none = np.empty((n_machines, 0))
+    return Draws(
+        coef=[], bayes_points=none, angle_errors=np.zeros(n_machines),
+        mean_norms=np.ones(n_machines), used=none.astype(bool), n_draws=0, info=info,
+        resume=HeldCells(np.array([[fit.tau, fit.nu] for fit in trees], dtype=np.float32)),
+    )  # fmt: skip
+
+
+def trees_of(X: Any, settings: CellSettings, scale: Array | None, plan: Plan) -> Iterator[Tree]:
+    """Grow the trees of a fit, as many at once as there are threads, while there is time."""
+
+    def grown(number: int) -> Tree:
+        seed = np.random.SeedSequence(plan.entropy, spawn_key=(7, number))
+        return grow(X, settings.cell_size, seed, scale)
+
+    n_threads, n_trees = plan.threads.n_threads, settings.n_trees
+    for first in range(0, n_trees, n_threads):
+        if first and plan.budget.spent():
+            break
+        yield from plan.threads.each(grown, range(first, min(first + n_threads, n_trees)))
 
 
 def shown_progress(

@@ -30,7 +30,7 @@ class _Cache:
     """Factors of cells that were asked for last."""
 
     def __init__(self) -> None:
-        self.lock, self._bytes = threading.Lock(), 0
+        self.lock, self._bytes, self.most = threading.Lock(), 0, CACHE_BYTES
         self._held: OrderedDict[Any, Any] = OrderedDict()
 
     def get(self, owner: Any, key: Any, make: Any) -> Any:
@@ -48,12 +48,17 @@ class _Cache:
             if key not in self._held:
                 self._held[key] = made, size, weakref.ref(owner)
                 self._bytes += size
-            while self._bytes > CACHE_BYTES:
+            while self._bytes > self.most:
                 self._bytes -= self._held.popitem(last=False)[1][1]
         return made
 
 
 CACHE = _Cache()
+
+
+def bound_cache(n_bytes: float) -> None:
+    """Hold no more than so many bytes of factors in this process."""
+    CACHE.most = int(min(n_bytes, CACHE_BYTES))
 
 
 def _start_anew() -> None:

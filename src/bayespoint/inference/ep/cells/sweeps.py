@@ -20,7 +20,7 @@ from bayespoint.inference.ep.cells.landmarks import Landmarks
 from bayespoint.inference.ep.cells.memory import WAVE
 from bayespoint.inference.ep.cells.problem import CellProblem, Sweeping, TreeFit
 from bayespoint.inference.ep.cells.tree import Tree
-from bayespoint.inference.ep.cells.visits import Steps, Sweeps, Visits, no_message
+from bayespoint.inference.ep.cells.visits import Steps, Sweeps, Visits, no_message, posterior_of
 from bayespoint.inference.ep.sites import Sites
 
 # Sweeps of a cell by itself, and of a visit with landmarks, at most.
@@ -65,18 +65,13 @@ def fit_cells(
     work = problem.sweeps(problem, order, begin, how, start)
     if landmarks is None:
         work.alone()
-        n_common, precision, shift = 0, *no_message(len(problem.targets), 0)
+        known = no_message(len(problem.targets), 0)
     else:
-        precision, shift = work.around(landmarks, lost)
-        n_common = landmarks.projection.shape[1]
+        known = work.around(landmarks, lost)
     if how.spare and how.stop():
         return None
     work.forget_unvisited()
-    mean = np.empty((len(problem.targets), n_common))
-    factor = np.empty((len(problem.targets), n_common, n_common))
-    for machine in range(len(mean) if n_common else 0):  # SciPy 1.11 solves no empty systems
-        factor[machine] = np.linalg.cholesky(precision[machine])
-        mean[machine] = scipy.linalg.cho_solve((factor[machine], True), shift[machine])
+    mean, factor = posterior_of(*known)
     if landmarks is not None:
         work.set_coefficients(mean)
     evidence = work.evidence.sum(axis=1)

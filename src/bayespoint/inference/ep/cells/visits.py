@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.cell import DAMPING, Message, united
@@ -173,3 +174,12 @@ class Sweeps(ABC):
 def no_message(n_machines: int, n_common: int) -> tuple[Array, Array]:
     """Precision and shift of w in the prior."""
     return np.tile(np.eye(n_common), (n_machines, 1, 1)), np.zeros((n_machines, n_common))
+
+
+def posterior_of(precision: Array, shift: Array) -> tuple[Array, Array]:
+    """Means of w, of all machines, and Cholesky factors of its precisions."""
+    mean, factor = np.empty_like(shift), np.empty_like(precision)
+    for machine in range(len(shift) if shift.size else 0):
+        factor[machine] = np.linalg.cholesky(precision[machine])
+        mean[machine] = scipy.linalg.cho_solve((factor[machine], True), shift[machine])
+    return mean, factor
