@@ -13,8 +13,8 @@
   of SVC and of HistGradientBoosting (needs cleanlab).
 - calibration: expected and actual number of wrong labels, two to ten classes, each label flipped
   with a known rate, which the fit is given or has to find.
-- uncertainty: both parts of the entropy as training rows double, on data with known noise, and far
-  from all data.
+- uncertainty: both parts of the entropy as training rows double, on data of the prior with known
+  noise, and far from all data.
 - active: digits 3 and 5 of USPS: 80 labels asked for beside 200 random ones (needs
   scikit-activeml).
 - queries: test errors as labels are asked for by entropy and BALD, at random and by the uncertainty
@@ -434,36 +434,48 @@ def queries(arguments):
 # ---------------------------------------------------------------------- two uncertainties
 
 
+SOFTNESS, GAMMA, BIAS = 0.1, 0.7, 0.1
+
+
+def with_known_noise(n, rng, n_new=200):
+    """Rows and labels by a function of the prior and softness; new rows and their entropy."""
+    X, y = rng.uniform(-2, 2, size=(n + n_new, 2)), np.zeros(n, dtype=bool)
+    K = (rbf_kernel(X, gamma=GAMMA) + BIAS) / (1 + BIAS) + 1e-8 * np.eye(len(X))
+    while len(np.unique(y[:100])) < 2:
+        f = np.linalg.cholesky(K) @ rng.standard_normal(len(X))
+        y = f[:n] + np.sqrt(SOFTNESS) * rng.standard_normal(n) > 0
+    p = ndtr(f[n:] / np.sqrt(SOFTNESS))
+    return X[:n], y, X[n:], np.mean(-xlogy(p, p) - xlogy(1 - p, 1 - p))
+
+
 def uncertainty(arguments):
-    runs, softness = arguments.runs or 20, 0.3
-    nodes = np.random.default_rng(0).uniform(-2, 2, size=(500, 2))
-
-    def function(X):
-        return np.sin(2 * X[:, 0]) + X[:, 1]
-
-    p = ndtr(function(nodes) / np.sqrt(softness))
-    known = np.mean(-xlogy(p, p) - xlogy(1 - p, 1 - p))
-    print(f"Mean entropy in nats, {runs} runs; what the noise of the labels makes: {known:.3f}")
+    runs, sizes = arguments.runs or 20, (100, 200, 400, 800)
+    print(f"Functions of the prior: mean entropy in nats, {runs} runs")
     print(
-        f"{'inference':20}{'rows':>6}{'removable':>18}{'irreducible':>18}{'removable far away':>20}"
+        f"{'inference':12}{'rows':>6}{'removable':>18}{'irreducible':>18}{'less the noise':>20}"
+        f"{'removable far away':>20}"
     )
     for settings in ({}, {"cell_size": 100}, {"inference": "billiard"}):
-        for n in (100, 200, 400, 800):
-            found = []
-            for run in range(runs):
-                rng = np.random.default_rng(run)
-                X = rng.uniform(-2, 2, size=(n, 2))
-                y = function(X) + np.sqrt(softness) * rng.standard_normal(n) > 0
+        found: dict = {n: [] for n in sizes}
+        for run in range(runs):
+            X, y, new, known = with_known_noise(max(sizes), np.random.default_rng(run))
+            for n in sizes:
                 clf = BayesPointClassifier(
-                    **{"inference": "ep"} | settings, gamma=0.7, softness=0.1, bias=0.1,
+                    **{"inference": "ep"} | settings, gamma=GAMMA, softness=SOFTNESS, bias=BIAS,
                     random_state=run,
-                ).fit(X, y)  # fmt: skip
+                ).fit(X[:n], y[:n])  # fmt: skip
                 far = np.ravel(clf.predict_uncertainty(np.full((1, 2), 1e3)))
-                inside = np.mean(clf.predict_uncertainty(nodes), axis=1)
-                found.append([*inside, 100 * far[0] / far.sum()])
-            (a, b, c), (da, db, _) = np.mean(found, axis=0), [stderr(x) for x in np.array(found).T]
+                inside = np.mean(clf.predict_uncertainty(new), axis=1)
+                found[n].append([*inside, inside[1] - known, 100 * far[0] / far.sum()])
+        for n, rows in found.items():
+            a, b, c, d = np.mean(rows, axis=0)
+            da, db, dc, _ = (stderr(x) for x in np.array(rows).T)
             name = ", ".join(map(str, settings.values())) or "ep"
-            print(f"{name:20}{n:6}{a:10.4f} ± {da:.4f}{b:10.4f} ± {db:.4f}{c:18.0f} %", flush=True)
+            print(
+                f"{name:12}{n:6}{a:10.4f} ± {da:.4f}{b:10.4f} ± {db:.4f}{c:+12.4f} ± {dc:.4f}"
+                f"{d:18.0f} %",
+                flush=True,
+            )
 
 
 PARTS = {

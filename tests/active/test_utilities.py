@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from bayespoint import active
 from bayespoint.active import queries
-from bayespoint.estimators.uncertainty import uncertainty
+from bayespoint.estimators.uncertainty import information
 
 STRATEGIES = ("entropy", "bald")
 
@@ -65,7 +65,7 @@ MANY = 20_000
 
 @pytest.fixture
 def many_members(monkeypatch):
-    monkeypatch.setattr(queries, "uncertainty", partial(uncertainty, n_members=MANY))
+    monkeypatch.setattr(queries, "information", partial(information, n_members=MANY))
 
 
 def single_classifiers(clf, X, pool, n, rng, beyond=1.0):

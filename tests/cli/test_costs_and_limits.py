@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.cli import fails, run, well, write
 
-from bayespoint.io.model_file import load
+from bayespoint.io.model_file import load, save
 
 SETTINGS = ["--inference", "ep", "--n-jobs", "1"]
 
@@ -25,6 +25,11 @@ def rows(tmp_path):
 def costs(tmp_path):
     lines = [["yes", 0, 4, 0.3], ["no", 1, 0, 0.3]]
     return write(tmp_path / "costs.csv", ["true", "yes", "no", "reject"], lines)
+
+
+def train_well(rows, model, *options):
+    assert train(rows, model, *options).exit_code == 0
+    return model
 
 
 def train(rows, model, *options):
@@ -64,12 +69,53 @@ def test_limits_per_class(rows, tmp_path):
     model = tmp_path / "m.bpm"
     told = train(rows, model, "--min-precision", "yes=0.85", "--min-recall", "yes=0.8")
     assert told.exit_code == 0, told.output
-    assert "probability of 'no' above" in " ".join(told.output.split())
+    assert "'no' where its probability is above 0." in " ".join(told.output.split())
     clf = load(model).classifier
     assert clf.min_precision == {"yes": 0.85}
     assert clf.threshold_.shape == (2,)
-    well("evaluate", rows, "--model", model)
     assert "min_precision" in well("info", model).output
+
+
+@pytest.fixture
+def limited(rows, tmp_path):
+    """A model whose thresholds do not depend on chance, with limits that are kept and broken."""
+    model = load(train_well(rows, tmp_path / "m.bpm", "--min-recall", "yes=0.7"))
+    clf = model.classifier.set_params(min_precision={"yes": 0.5, "no": 0.999})
+    clf.threshold_ = np.array([0.6, np.inf])  # "yes" is never decided
+    save(tmp_path / "limited.bpm", clf, encoder=model.encoder, about=model.about)
+    return tmp_path / "limited.bpm"
+
+
+@pytest.mark.usefixtures("given")
+def test_evaluate_says_whether_limits_are_kept(rows, limited, tmp_path):
+    report = tmp_path / "r.html"
+    told = well("evaluate", rows, "--model", limited, "--report", report).output
+    assert "Precision of 'yes': no row is labelled so; at least 50.0% was wanted" in told
+    of_no = next(line for line in told.splitlines() if line.startswith("Precision of 'no'"))
+    assert "at least 99.9% was wanted: not kept" in of_no
+    assert "which may be chance" not in of_no
+    of_yes = next(line for line in told.splitlines() if line.startswith("Recall of 'yes'"))
+    assert of_yes.endswith("rows of it, rejected ones not missed; at least 70.0% was wanted: kept.")
+    document = json.loads(well("evaluate", rows, "--model", limited, "--json").stdout)
+    assert [limit["kept"] for limit in document["limits"]] == [None, False, True]
+    with open(rows, newline="", encoding="utf-8") as stream:
+        true = np.array([row["kind"] for row in csv.DictReader(stream)])
+    found = [
+        json.loads(line)
+        for line in well("predict", rows, "--model", limited, "--json").stdout.splitlines()
+    ]
+    missed = np.array([row["label"] == "no" for row in found])[true == "yes"]
+    assert document["limits"][2]["share"] == pytest.approx(1 - missed.mean())
+    page = report.read_text(encoding="utf-8")
+    assert "Whether limits per class are kept" in page
+    assert "nothing to break" in page
+
+
+@pytest.mark.usefixtures("given")
+def test_labels_that_are_always_or_never_given_are_told_in_words(rows, tmp_path):
+    told = " ".join(train(rows, tmp_path / "m.bpm", "--min-precision", "yes=0.5").output.split())
+    assert "'no' always" in told
+    assert "inf" not in told
 
 
 @pytest.mark.usefixtures("given")
@@ -103,5 +149,7 @@ def test_refusals(rows, costs, tmp_path):
     short = write(tmp_path / "short.csv", ["true", "yes", "no"], [["yes", 1]])
     fails(2, *to, "--costs", short, words="1 costs for 'yes', and 2 decisions")
     other = write(tmp_path / "other.csv", ["true", "yes", "no"], [["yes", 0, 1], ["maybe", 1, 0]])
-    fails(1, *to, "--costs", other, words="--costs names the true class 'maybe'")
-    fails(1, *to, "--min-precision", "maybe=0.9", words="--min-precision names the class 'maybe'")
+    fails(2, *to, "--costs", other, words="--costs names the true class 'maybe'")
+    fails(2, *to, "--min-precision", "maybe=0.9", words="--min-precision names the class 'maybe'")
+    folds = ["cross-validate", rows, "--target", "kind"]
+    fails(2, *folds, "--costs", other, words="--costs names the true class 'maybe'")

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, log_loss
 from bayespoint import BayesPointClassifier
 from bayespoint.cli.importances import columns_by_width
 from bayespoint.cli.report import Evaluated, measure, write_report
-from bayespoint.cli.report.curves import binary_charts
+from bayespoint.cli.report.curves import binary_charts, risk_chart
 from bayespoint.io.tables import read_table
 
 
@@ -28,6 +28,17 @@ def two_classes(n, share, seed=0):
     true = (np.arange(n) < share * n).astype(int)
     score = 1 / (1 + np.exp(-(rng.normal(size=n) + 2.5 * true - 1.5)))
     return evaluated(true, np.column_stack([1 - score, score]))
+
+
+def test_the_dot_of_the_decided_rows_is_in_the_picture():
+    """Limits per class may reject the rows that are sure and right, and decide the others."""
+    true = np.repeat([0, 1], [90, 10])
+    proba = np.tile([0.9, 0.1], (100, 1))
+    rows = evaluated(true, proba)._replace(rejected=np.arange(100) < 85, rejects=True)
+    measured = measure(rows)
+    chart = risk_chart(rows, measured)
+    assert measured["decided_error"] == pytest.approx(10 / 15)
+    assert chart.top < chart.dots[0]["y"] < chart.bottom
 
 
 def test_who_knows_nothing_knows_the_frequencies():

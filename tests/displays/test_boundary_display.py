@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from bayespoint import BayesPointClassifier, OnionClassifier
 from bayespoint.displays import BoundaryDisplay
 
-FLIPPED = 24
+FLIPPED = 7
 
 
 @cache
@@ -139,6 +139,19 @@ def test_no_rings_where_nothing_is_known_of_label_errors():
     assert not np.any(display.suspects[:3])
 
 
+@pytest.mark.parametrize("part", ["removable", "irreducible"])
+def test_the_shade_is_the_part_of_the_entropy_that_is_asked_for(part):
+    X, y = moons()
+    options = {"n_draws": 2, "grid_resolution": 10}
+    display = BoundaryDisplay.from_estimator(noisy_moons(), X, y, uncertainty=part, **options)
+    grid = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
+    expected = getattr(noisy_moons().predict_uncertainty(grid), part)
+    assert_allclose(np.ravel(display.uncertainty), expected)
+    assert_allclose(np.ravel(display.shade_.get_array()), expected)
+    assert f"{part} uncertainty (nats)" in [ax.get_ylabel() for ax in display.figure_.axes]
+    assert BoundaryDisplay.from_estimator(noisy_moons(), X, y, **options).shade_ is None
+
+
 def test_draws_are_chosen_by_the_seed():
     shown = [
         BoundaryDisplay.from_estimator(
@@ -193,6 +206,7 @@ def test_bad_arguments_are_refused():
     small = classifier(label_noise=0, n_draws=8, decision="bayes_point").fit(X, y).compress()
     cases = [
         ({"n_draws": 0}, "n_draws must be a whole number >= 1; got 0"),
+        ({"uncertainty": "all"}, r"uncertainty must be None or one of .* got 'all'"),
         ({"grid_resolution": 1}, "grid_resolution must be at least 2; got 1"),
         ({"grid_resolution": 9.5}, "grid_resolution must be a whole number >= 1; got 9.5"),
         ({"random_state": "now"}, "random_state must be .* got 'now'"),

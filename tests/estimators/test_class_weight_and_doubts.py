@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from bayespoint import BayesPointClassifier, PredictionSetClassifier, RejectingClassifier
 from bayespoint.estimators.confidence import label_proba
@@ -38,6 +41,19 @@ def test_sets_are_those_without_weights(pair):
     agree = sets[0].predict_set(X + 0.3) == sets[1].predict_set(X + 0.3)
     assert agree.mean() > 0.99  # but for ties that rounding breaks
     assert sets[0].mean_size_ == pytest.approx(sets[1].mean_size_, abs=0.02)
+
+
+def test_sets_around_others_that_were_trained_with_weights_are_told():
+    rng = np.random.default_rng(0)
+    y = (rng.random(1_000) < 0.2).astype(int)
+    X = rng.normal(size=(1_000, 1)) + 1.5 * y[:, None]
+    plain = PredictionSetClassifier(LogisticRegression(), cv=3).fit(X, y)
+    balanced = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
+    with pytest.warns(UserWarning, match="logisticregression__class_weight='balanced' of the"):
+        weighted = PredictionSetClassifier(balanced, cv=3).fit(X, y)
+    assert weighted.coverage_ == pytest.approx(plain.coverage_, abs=0.002)
+    assert weighted.mean_size_ > plain.mean_size_ + 0.05
+    PredictionSetClassifier(balanced, per_class=True, cv=3).fit(X, y)
 
 
 @pytest.mark.parametrize("rule", ["probability", "gap"])

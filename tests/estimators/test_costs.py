@@ -216,6 +216,42 @@ def test_costs_that_decide_beforehand_are_told():
     assert_array_equal(clf.predict(X), 0)
 
 
+def test_gains_in_the_place_of_costs_are_told():
+    """All the same, right decisions may cost something, less than wrong ones."""
+    for gains in ([[1, 0], [0, 1]], [[0, -10], [-1, 0]], [[5, 0, 4], [0, 9, 7]]):
+        with pytest.warns(
+            UserWarning, match=r"right decision cost more .* gains, give -costs"
+        ) as told:
+            clf = deciding(gains)
+        assert len(told) == 1
+        assert_array_equal(clf.decide(X)[0], 1 - deciding(-np.array(gains)).decide(X)[0])
+    of_rows = np.tile([[1.0, 0.0], [0.0, 1.0]], (len(X), 1, 1))
+    with pytest.warns(UserWarning, match="gains, give -costs"):
+        deciding(lambda _: of_rows)
+    deciding([[1, 8], [1, 0.5]])
+    deciding(lambda X: np.where(np.arange(len(X))[:, None, None] > 0, -1, 1) * of_rows)
+
+
+def test_rejecting_that_a_mixture_of_decisions_makes_useless_is_told():
+    """Deciding costs 0.5 at most: half of either decision costs that, whatever the class."""
+    with pytest.warns(UserWarning, match="never the cheapest, whatever .* no case is rejected"):
+        clf = deciding([[0, 1, 0.5], [1, 0, 0.55]])
+    assert not clf.reject(two_classes(np.linspace(0, 1, 99))).any()
+    clf = deciding([[0, 1, 0.5], [1, 0, 0.45]])
+    assert clf.reject(two_classes(np.linspace(0, 1, 99))).any()
+
+
+def test_functions_that_reject_everything_are_told():
+    with pytest.warns(UserWarning, match="rejecting never more expensive .* every case is"):
+        deciding(lambda X: np.tile([[1, 2, 1], [2, 1, 0]], (len(X), 1, 1)))
+    cheap = [[0, 1, 0.01], [1, 0, 0.01]]
+    for costs in (cheap, lambda X: np.tile(cheap, (len(X), 1, 1))):
+        with pytest.warns(UserWarning, match="rejecting the cheapest for all 5 held-out cases"):
+            clf = deciding(costs)
+        assert clf.reject(X).all()
+        assert clf.coverage_ == 0
+
+
 def test_cost_against_rejection_by_hand():
     cost, sure = [0, 0, 5, 1], [0.9, 0.8, 0.5, 0.6]
     rejected, mean_cost, thresholds = cost_rejection_curve(cost, [1, 1, 2, 1], sure)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from bayespoint import BayesPointClassifier, PredictionSetClassifier
-from bayespoint.estimators.prediction_sets import scores_of, shares_of_rows
+from bayespoint.estimators.prediction_sets import conformal_quantile, scores_of, shares_of_rows
 
 LEVEL = 0.9
 FOREST = RandomForestClassifier(60, min_samples_leaf=5, random_state=0)
@@ -88,12 +88,49 @@ def test_rows_left_out_of_the_fit_calibrate_without_another():
     for _ in range(40):
         (X, y), (X_new, y_new) = cases(rng, 80), cases(rng, 1_000)
         clf = PredictionSetClassifier(make_pipeline(StandardScaler(), point)).fit(X, y)
-        assert clf.coverage_ == 72 / 80  # the threshold is between two scores
+        assert clf.coverage_ in (72 / 80, 73 / 80)  # the rank is 72.9 in the mean
         wrong = PredictionSetClassifier(clf.estimator_, cv="prefit").fit(X, y)
         shares.append([covered(each.predict_set(X_new), y_new).mean() for each in (clf, wrong)])
     right, control = stats.ttest_1samp(shares, LEVEL).pvalue
     assert right > FALSE_ALARM_RATE
     assert control < FALSE_ALARM_RATE
+
+
+def test_without_a_proof_the_mean_coverage_is_the_level_whatever_the_scores():
+    """A hundredth too much is seen, as by the control, a threshold halfway between two scores."""
+    rng = np.random.default_rng(9)
+    covers = []
+    for uniform in rng.random((4_000, 24)):  # the place is 22.5 of 24
+        found = conformal_quantile((1 - uniform) ** -3, LEVEL, proved=False)  # which thin out
+        halfway = np.mean(np.sort((1 - uniform) ** -3)[[21, 22]])
+        covers.append([1 - threshold ** (-1 / 3) for threshold in (found, halfway)])
+    right, control = stats.ttest_1samp(covers, LEVEL).pvalue
+    assert right > FALSE_ALARM_RATE
+    assert control < FALSE_ALARM_RATE
+
+
+def test_few_rows_have_settings_that_folds_choose(monkeypatch):
+    """Unless settings are given, or a class has too few rows for folds."""
+    rng = np.random.default_rng(10)
+    y = np.arange(50) % 2
+    X = rng.normal(size=(50, 2)) + y[:, None]
+    fits, fit = [], BayesPointClassifier.fit
+
+    def counted(self, X, y, *weights):
+        fits.append((len(y), self.bias, self.max_time))
+        return fit(self, X, y, *weights)
+
+    monkeypatch.setattr(BayesPointClassifier, "fit", counted)
+    point = BayesPointClassifier("rbf", gamma=0.5, softness=0.5, inference="ep", max_time=50)
+    for bias, n_folds in (("auto", 5), (1.0, 0)):
+        fits.clear()
+        point.set_params(bias=bias)
+        PredictionSetClassifier(make_pipeline(StandardScaler(), point)).fit(X, y)
+        assert fits == [(50, bias, 50)] + [(40, bias, 10)] * n_folds
+    fits.clear()
+    rare = np.r_[0:50:2, 1:9:2]  # four of the second class
+    PredictionSetClassifier(point.set_params(bias="auto")).fit(X[rare], y[rare])
+    assert len(fits) == 1
 
 
 def test_what_a_frozen_fit_knows_of_its_own_rows_is_not_taken_for_others():
@@ -200,7 +237,7 @@ def test_labels_and_weights():
     assert_array_equal(clf.predict(X), expected.predict(X))
     assert_array_equal(clf.predict_proba(X), expected.predict_proba(X))
     assert clf.score(X, names) == expected.score(X, names)
-    assert clf.coverage_ == pytest.approx(np.floor(76 * LEVEL) / 75)  # of rows that count
+    assert clf.coverage_ in (68 / 75, 69 / 75)  # of rows that count
 
 
 BAD = [

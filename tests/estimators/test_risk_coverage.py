@@ -137,7 +137,7 @@ def test_bad_curves_are_refused():
         ({"confidence": [0.5, np.nan]}, "confidence is NaN at row 1"),
         ({"y_pred": [0]}, "inconsistent numbers of samples"),
         ({"y_pred": ["0", "1"]}, "both as text or both as numbers"),
-        ({"y_pred": np.array([0, None])}, "y_pred contains None"),
+        ({"y_pred": np.array([0, None])}, "y_pred contains None, .* RejectingClassifier.decide"),
         ({"sample_weight": [1, -1]}, "sample_weight must be finite and >= 0"),
         ({"sample_weight": [0, 0]}, "sample_weight is zero for every row"),
         ({"sample_weight": [1, np.inf]}, "sample_weight contains NaN or infinity"),

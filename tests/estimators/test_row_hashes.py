@@ -38,3 +38,14 @@ def test_a_stream_knows_rows_that_it_holds_no_more():
     hashes = clf.trained_.hashes
     np.testing.assert_array_equal(hashes, np.unique(hashes))  # in order, none twice
     assert len(hashes) == 600
+
+
+def test_a_merged_stream_knows_rows_that_the_other_one_holds_no_more():
+    X, y = rows(700)
+    clf = BayesPointClassifier(half_life=5, cell_size=50, n_landmarks=0, **GIVEN)
+    clf.partial_fit(X[:100], y[:100])
+    other = clf.fresh()
+    for first in range(100, 700, 100):
+        other.partial_fit(X[first : first + 100], y[first : first + 100])
+    assert other.absorb().stream_.dropped
+    assert count_known(clf.merge(other), X) == 700

@@ -9,6 +9,7 @@ import pytest
 from helpers.bombs import MOST_BYTES, MOST_SECONDS, outcome, write_gzip
 from helpers.hostile import members_of, place
 
+from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.model_file import layout
 from bayespoint.io.tables import TableError, open_chunks, read_table, reading
 from bayespoint.io.tables.table import MAX_COLUMNS, MAX_EMPTY_LINES
@@ -127,6 +128,21 @@ def test_a_file_that_is_trusted_has_no_limits(tmp_path, monkeypatch):
     with pytest.raises(TableError, match=r"100,001 columns.*trusted=True"):
         read_table(tmp_path / "a.npy")
     assert len(read_table(tmp_path / "a.npy", trusted=True).names) == wide
+
+
+def test_what_is_trusted_or_in_memory_can_be_encoded_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayespoint.io.tables.table.MAX_CELLS", 5)
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n1,2\n3,5\n2,7\n")
+    with pytest.raises(TableError, match=r"3 rows of 2 columns.*trusted=True"):
+        read_table(path)
+    table = read_table(path, trusted=True)
+    with open_chunks(path, trusted=True) as chunks:
+        some = chunks.read(3)
+    for rows in (table, some, table.rows(slice(3)), np.stack(table.columns, axis=1)):
+        assert TableEncoder().fit(rows).transform(rows).shape == (3, 2)
+    with pytest.raises(TableError, match="3 rows of 2 columns"):
+        TableEncoder().fit(table).transform(table._replace(trusted=False))
 
 
 def test_the_limit_can_be_raised_and_lowered(tmp_path, monkeypatch):

@@ -77,6 +77,9 @@ def test_new_rows_are_read_as_those_of_training():
     )
     with pytest.raises(TableError, match=r"'1,000' is not a number.*without thousands"):
         usual.transform(table(x=["1,000", "2"]))
+    commas = TableEncoder().fit(table(x=["1,5", "2", "3,25"]))
+    with pytest.raises(TableError, match=r"'1.500' is not a number.*decimal comma, as in training"):
+        commas.transform(table(x=["1.500", "2"]))
 
 
 def test_the_decimal_mark_of_a_file_can_be_told(tmp_path):

@@ -69,6 +69,9 @@ def test_text_in_a_column_of_numbers_is_an_error_with_its_line(encoder):
         TableEncoder().fit(table(size=[1.0, 2.0], height=[5.0, 6.0])).transform(
             table(size=["1", "x"], height=["5 ft", "6"])
         )
+    many = {f"x{i}": [1.0, 2.0] for i in range(30)}
+    with pytest.raises(TableError, match=r"'x7', line 2: .* So are 22 more columns\.$"):
+        TableEncoder().fit(table(**many)).transform(table(**{name: ["a", "b"] for name in many}))
 
 
 def test_numbers_for_categories_count_as_their_text():

@@ -13,7 +13,7 @@ from bayespoint._support.types import Array, Matrix, Seed
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.predictors import VOTE_BLOCK, Asked, BayesPointPredictor, Predictor
-from bayespoint.estimators.uncertainty import entropy, uncertainty
+from bayespoint.estimators.uncertainty import entropy, information
 from bayespoint.space.given import check_answers
 from bayespoint.space.inputs import Inputs, canonical
 from bayespoint.space.merging import merge_duplicates
@@ -130,10 +130,9 @@ def utilities(
         Points without labels.
     strategy : {"entropy", "bald"}, default="entropy"
         "entropy": the entropy of the class probabilities (query by committee). "bald": the
-        information that the label gives about the classifier, which is the removable part of
-        `BayesPointClassifier.predict_uncertainty`; the rest of the entropy comes from softness and
-        label noise. With two classes, no softness and a single noise rate, both rank points in the
-        same way. Neither depends on ``class_weight``.
+        information that the label gives about the classifier; the rest of the entropy comes from
+        softness and label noise. With two classes, no softness and a single noise rate, both rank
+        points in the same way. Neither depends on ``class_weight``.
     random_state : int, RandomState or None
         Seed of the classifiers that are drawn for "bald".
 
@@ -162,7 +161,7 @@ def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: 
     check_seed(random_state)
     seed = check_random_state(random_state).randint(2**31 - 1)
     if strategy == "bald":
-        return check_answers("utilities", uncertainty(predictor, asked, seed).removable)
+        return check_answers("utilities", information(predictor, asked, seed))
     values = [np.empty(0)]
     for start in range(0, asked.X.shape[0], VOTE_BLOCK):
         block = asked.part(start, start + VOTE_BLOCK)

@@ -18,7 +18,7 @@ from bayespoint.cli.inputs import check_classes, fitted_encoder, notes_on_exampl
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import Output, UsageError, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
-from bayespoint.cli.settings import check_folds, make_classifier, set_groups
+from bayespoint.cli.settings import check_folds, check_names, make_classifier, set_groups
 from bayespoint.io.encoder import TableEncoder
 from bayespoint.io.tables import Table, TableError, counted, printable
 
@@ -98,6 +98,7 @@ def _check_counts(counts: Mapping[str, int], folds: int, classifier: Classifier)
             f"class '{printable(name)}' has {counted(least, 'row')}; --folds {folds} needs one "
             f"for each fold. {remedy}"
         )
+    check_names(counts, classifier)
     check_folds({name: n - -(-n // folds) for name, n in counts.items()}, classifier)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayespoint import RejectingClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs, may_reject
 from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
@@ -29,8 +30,9 @@ from bayespoint.cli.output import (
     shown_path,
 )
 from bayespoint.cli.pages import percent
-from bayespoint.cli.report import Evaluated, measure, write_report
+from bayespoint.cli.report import Evaluated, Limit, measure, write_report
 from bayespoint.cli.report.page import doubtful
+from bayespoint.estimators.limits import numbered
 from bayespoint.io.model_file import Model
 from bayespoint.io.tables import Table, TableError, counted, printable
 from bayespoint.io.tables.table import listed
@@ -108,7 +110,20 @@ def _decided(
         classes, true, np.array([number[label] for label in decided.labels.tolist()]),
         decided.rejected, decided.proba, decided.confidence, may_reject(model.classifier),
         model.classifier.costs_ if has_costs(model.classifier) else None, decided.expected_cost,
+        _limits(model.classifier),
     )  # fmt: skip
+
+
+def _limits(classifier: Classifier) -> list[Limit]:
+    """Limits per class that a model was trained with."""
+    if not isinstance(classifier, RejectingClassifier):
+        return []
+    found: list[Limit] = []
+    for what in ("precision", "recall"):
+        name = f"min_{what}"
+        shares = numbered(name, getattr(classifier, name), classifier.classes_)
+        found += [Limit(what, number, least) for number, least in shares.items()]
+    return found
 
 
 def _note_training_rows(classifier: Classifier, X: Array, output: Output) -> None:
@@ -146,6 +161,8 @@ def _say(output: Output, file: str, measured: Mapping[str, Any]) -> None:
         )
     elif measured["rejects"]:
         output.say("Rejects all of them: nothing is decided.")
+    for limit in measured["limits"]:
+        output.say(_on_limit(limit))
     if measured["costs"] is not None:
         output.say(
             f"Cost of a row: {measured['costs']['mean']:.4f}; the most probable class each time "
@@ -165,6 +182,18 @@ def _say(output: Output, file: str, measured: Mapping[str, Any]) -> None:
             f"precision {measured['average_precision']:.4f}."
         )
     _say_classes(output, measured["classes"])
+
+
+def _on_limit(limit: Mapping[str, Any]) -> str:
+    """Words on a limit per class: what it is on these rows, and whether that will do."""
+    of = "labelled so" if limit["limit"] == "precision" else "of it, rejected ones not missed"
+    name = f"{limit['limit'].capitalize()} of '{printable(limit['label'])}'"
+    wanted = f"at least {percent(limit['least'])} was wanted"
+    if limit["kept"] is None:
+        return f"{name}: no row is {of.split(',')[0]}; {wanted}, and nothing breaks it."
+    verdict = "kept" if limit["kept"] else "not kept"
+    verdict += ", which may be chance" if limit["by_chance"] else ""
+    return f"{name}: {_share(limit, 'share')} of {limit['n']:,} rows {of}; {wanted}: {verdict}."
 
 
 def _share(measured: Mapping[str, Any], name: str) -> str:

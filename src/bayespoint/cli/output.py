@@ -106,7 +106,7 @@ _PARAMETER = re.compile(
     r"|random_state|delta|softness)"
     r"\b=?"
     r"|(coverage|device|inference|kernel|gamma)(?:=|(?= must be ))"
-    r"|(costs)(?= (?:has|names|says|is|are)\b))"
+    r"|(costs)(?= (?:has|makes|names|says|is|are)\b))"
 )
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint.cli.fitted import Classifier
 from bayespoint.cli.options import CACHE_SIZE, Settings
@@ -129,6 +131,16 @@ def check_folds(counts: Mapping[str, int], classifier: Classifier) -> None:
             f"--max-risk and limits need {AUTO_FOLDS} of each class here, to hold some out. Use "
             f"--inference ep, train without, or add rows."
         )
+
+
+def check_names(counts: Mapping[str, int], classifier: Classifier) -> None:
+    """Raise a UsageError where costs or limits name other classes than the data have."""
+    if not isinstance(classifier, RejectingClassifier):
+        return
+    try:
+        classifier.check_with(np.array(list(counts)))
+    except ValueError as error:
+        raise UsageError(in_options(error)) from None
 
 
 def check_chunked(settings: Settings) -> None:

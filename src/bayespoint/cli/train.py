@@ -48,6 +48,7 @@ from bayespoint.cli.output import (
 from bayespoint.cli.settings import (
     check_chunked,
     check_folds,
+    check_names,
     make_classifier,
     most_fits,
     set_groups,
@@ -168,6 +169,7 @@ def encode_examples(
     Encoded
     """
     counts = check_classes(labels, target)
+    check_names(counts, classifier)
     check_folds(counts, classifier)
     encoder = _fitted_encoder(classifier, features, columns, file_format)
     X, notes = encoder.encode(features)
@@ -453,15 +455,19 @@ def _say_rejection(
     threshold = facts["threshold"]
     if isinstance(threshold, list):
         named = zip(class_names(classifier), threshold, strict=True)
-        shown = "; ".join(f"'{printable(name)}' above {_short(t)}" for name, t in named)
-        output.say(f"Decides {share} (probability of {shown}).")
+        shown = "; ".join(f"'{printable(name)}' {_where(t)}" for name, t in named)
+        output.say(f"Decides {share}: {shown}.")
         return
     bound = f", risk at most {facts['risk_bound']:.4f}." if classifier.max_risk else "."
-    output.say(f"Decides {share} (threshold {_short(threshold)}){bound}")
+    at = "" if isinstance(threshold, str) else f" (threshold {threshold:.4g})"
+    output.say(f"Decides {share}{at}{bound}")
 
 
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
+def _where(threshold: float | str) -> str:
+    """Where a label is decided for; thresholds that are not finite are text."""
+    if isinstance(threshold, str):
+        return {"-inf": "always", "inf": "never"}[threshold]
+    return f"where its probability is above {threshold:.4g}"
 
 
 def _width(facts: Mapping[str, Any]) -> str:

@@ -66,6 +66,18 @@ class Trained:
     importances: Importances | None = None
     hashes: Array | None = None
 
+    def knowing(self, hashes: Array) -> "Trained":
+        """Return the same with hashes of more rows, beside those that a stream may hold no more.
+
+        Those that there are may be many, and are not sorted again: streams would slow down.
+        """
+        new, before = np.sort(hashes), self.hashes
+        if before is None or not len(before):
+            return replace(self, hashes=new)
+        at = np.searchsorted(before, new)
+        unknown = before[np.minimum(at, len(before) - 1)] != new
+        return replace(self, hashes=np.insert(before, at[unknown], new[unknown]))
+
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that decides through its ``predictor_``.
@@ -213,9 +225,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Split the entropy of each prediction into what more data could remove and what not.
 
         Both are in nats; their sum is the entropy of `predict_proba` without class weights. They
-        are computed from the variance of the posterior, or from its draws. A Bayes point
-        (``decision="bayes_point"``) does not know where its training rows end: far from them it
-        reports all entropy as irreducible.
+        are computed from the variance of the posterior, or from its draws. Far from all training
+        rows everything is removable, except for ``decision="bayes_point"`` and ``"span_vote"``:
+        these do not know where their training rows end, and report all entropy as irreducible.
 
         Parameters
         ----------
@@ -225,8 +237,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         Uncertainty
             A named tuple of two arrays of shape (n_samples,): ``removable``, because the
-            classifiers of the posterior contradict each other, and ``irreducible``, because each
-            of them is unsure.
+            classifiers of the posterior contradict each other or no training row says anything
+            about the point, and ``irreducible``, because each of them is unsure.
 
         Examples
         --------
@@ -236,8 +248,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         >>> y = X[:, 0] + 0.5 * np.random.default_rng(1).normal(size=200) > 0
         >>> clf = BayesPointClassifier(gamma=0.5, random_state=0).fit(X, y)
         >>> removable, irreducible = clf.predict_uncertainty([[0.0], [9.0]])
-        >>> bool(irreducible[0] > removable[0]), bool(removable[1] > removable[0])
-        (True, True)
+        >>> (removable / (removable + irreducible)).round(1).tolist()
+        [0.0, 1.0]
         """
         asked = self.prepared(X)
         plain = replace(self.predictor_, log_weight=np.zeros_like(self.predictor_.log_weight))

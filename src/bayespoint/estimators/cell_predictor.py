@@ -1,14 +1,14 @@
 """Decisions by cells."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from bayespoint._support.types import Array, Matrix
-from bayespoint.estimators.predictors import Asked, Predictor, gaussian_members
+from bayespoint.estimators.predictors import Asked, Predictor, gaussian_members, share_of
 from bayespoint.inference.engines import cell_outputs
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.space import decisions, links
@@ -79,6 +79,23 @@ class CellsPredictor(Predictor):
         mean, variance = np.sum([np.array(one) for one in self._latent(asked)], axis=0) / n_trees
         members = gaussian_members(mean / length, variance / length**2, n_members, rng)
         return self.proba_of_latent(members)
+
+    def open_share(self, asked: Asked) -> Array:
+        """Share of the prior variance of outputs that no training label speaks of, (n,).
+
+        Outputs of rows being known but for softness (copies count for one row); of landmarks, what
+        the labels tell.
+        """
+        model, length = self.model, self._lengths(asked)
+        known = self.support.kernel.prepare(self.X).length[model.order].astype(np.float64) ** 2
+        tau = 1 / np.maximum(known * self.softness, np.finfo(np.float32).eps)
+        told = replace(
+            model, tau=tau[None], coef=model.coef[:1], common_mean=model.common_mean[:, :1],
+            common_factor=model.common_factor[:, :1],
+        )  # fmt: skip
+        cellwise = Cellwise(told, self.support.kernel, self.X)
+        variance = cell_outputs(asked.place, cellwise, asked.X)[:, 1, 0].mean(axis=0)
+        return share_of(variance / length**2, self.support.beside_bias(asked))
 
     def choose_members(self, n_members: int, rng: np.random.RandomState) -> Array:
         """Seeds of draws."""

@@ -88,6 +88,18 @@ def log_weight_of(estimator: Any) -> Array | None:
     return None if log_weight is None or np.ptp(log_weight) == 0 else log_weight
 
 
+def class_weights_of(estimator: Any) -> dict[str, Any]:
+    """Parameters called ``class_weight`` that are set, inside the estimator as well.
+
+    Those of a FrozenEstimator, and those that a search has chosen, are those of its heart.
+    """
+    params = estimator.get_params(deep=True) | unwrapped(estimator).get_params(deep=True)
+    return {
+        name: value for name, value in params.items()
+        if name.split("__")[-1] == "class_weight" and value is not None
+    }  # fmt: skip
+
+
 def unweighted(proba: Array, log_weight: Array | None) -> Array:
     """Probabilities that are shifted by class weights, without them: p_c / w_c, renormalised."""
     if log_weight is None:

@@ -4,14 +4,12 @@ A matrix has a row per true class and a column per decision: the classes, and pe
 With probabilities p the decision d costs sum_c p_c costs[c, d] on average.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.risk import checked, checked_weight, errors_of, numbers_of_labels
 
 # Name of the decision not to decide, in data frames and mappings.
@@ -120,54 +118,6 @@ def costs_of_rows(costs: Any, X: Any, n_rows: int, n_classes: int) -> Array:
         row = int(np.argwhere(~np.isfinite(found))[0, 0])
         raise ValueError(f"costs(X) is not finite at row {row}; give finite numbers")
     return found
-
-
-def warn_of_useless(costs: Array, names: Sequence[Any]) -> None:
-    """Warn of decisions that are never made, as another one is cheaper whatever the class."""
-    n = len(names)
-    decisions = [*map(repr, names), REJECT]
-    if costs.shape[1] > n and np.all(costs[:, n:] <= costs[:, :n]):
-        warn(
-            "costs makes rejecting never more expensive than any decision, for all true classes, "
-            "so every case is rejected; raise its column, or leave it out.",
-        )
-        return
-    if np.all(costs == costs[:, :1]):
-        warn(
-            f"costs has all decisions cost the same, so every case is labelled {decisions[0]}; are "
-            "rows the true classes?",
-        )
-    for useless in range(costs.shape[1]):
-        other = costs[:, [useless]]
-        cheaper = np.all(costs <= other, axis=0) & np.any(costs < other, axis=0)
-        if cheaper.any():
-            warn(
-                f"costs has decision {decisions[useless]} never cheaper than "
-                f"{decisions[cheaper.argmax()]}, and more expensive for some true classes, so "
-                "there is no reason to make it; are rows the true classes?",
-            )
-
-
-def check_beside(estimator: Any, reject_cost: Any = None, confidence: Any = "auto") -> None:
-    """Refuse parameters that would say again, or otherwise, what decisions cost."""
-    if reject_cost is not None:
-        raise ValueError(
-            f"reject_cost={reject_cost} is given beside costs; leave it out, and give costs a "
-            "column for rejecting"
-        )
-    if not (isinstance(confidence, str) and confidence == "auto"):
-        raise ValueError(
-            f"confidence={confidence!r} plays no part with costs, where the expected cost decides; "
-            'use confidence="auto"'
-        )
-    # Parameters of a FrozenEstimator, and those that a search has chosen, are those of its heart.
-    params = estimator.get_params(deep=True) | unwrapped(estimator).get_params(deep=True)
-    for name, value in params.items():
-        if name.split("__")[-1] == "class_weight" and value is not None:
-            raise ValueError(
-                f"{name}={value!r} of the estimator shifts its probabilities, and would count "
-                "beside costs; set it to None, and say in costs what mistakes cost"
-            )
 
 
 class Choice(NamedTuple):

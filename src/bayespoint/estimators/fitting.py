@@ -193,24 +193,11 @@ def fitted_of(
     if getattr(predictor, "origin", None) is not None:
         draws = replace(draws, coef=[])  # made again when they are asked for
     if data.inputs.diagonal() is None:
-        trained = replace(trained, hashes=_learnt(trained.hashes, data.inputs.hashes()))
+        trained = trained.knowing(data.inputs.hashes())
     return Fitted(
         place.name, data.classes, settings, trained, predictor, draws,
         data.distinct.row[predictor.used], data.inputs.support_vectors(predictor.used),
     )  # fmt: skip
-
-
-def _learnt(before: Array | None, new: Array) -> Array:
-    """Hashes in order, with those of rows that a stream may hold no more.
-
-    These may be many, and are not sorted again: streams would slow down as they go on.
-    """
-    new = np.sort(new)
-    if before is None or not len(before):
-        return new
-    at = np.searchsorted(before, new)
-    unknown = before[np.minimum(at, len(before) - 1)] != new
-    return np.insert(before, at[unknown], new[unknown])
 
 
 def begin(

@@ -22,6 +22,9 @@ from bayespoint.estimators.risk import errors_of, numbers_of_labels
 # Folds where the classifier does not know what it says of rows that it has not seen.
 AUTO_FOLDS = 5
 
+# Settings that our classifiers may choose with the labels, and values that ask for it.
+CHOSEN, ASKED = ("kernel", "gamma", "bias", "softness"), ("auto", "held-out", "evidence", "ard")
+
 # Confidences that probabilities of held-out rows suffice for.
 OF_PROBA = ("probability", "gap")
 
@@ -56,10 +59,18 @@ class Source(NamedTuple):
     cv: Any
     params: dict[str, Any]  # of `fit` and of the splitter
     counted: Array  # rows of positive weight, (n,) of bool
+    anew_below: int = 0  # rows; where there are fewer, settings are chosen anew in folds
+
+    def chooses_anew(self, y: Array) -> bool:
+        """Whether, with "auto", folds are to choose their settings instead of the fit itself."""
+        if not isinstance(self.cv, str) or self.cv != "auto" or not _asks(self.fitted):
+            return False
+        counts = np.unique(y[self.counted], return_counts=True)[1]
+        return bool(counts.sum() < self.anew_below and counts.min() >= AUTO_FOLDS)
 
 
 def held_out(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut:
-    """Hold cases out as ``cv`` says; with "auto" by the fit itself, else by folds.
+    """Hold cases out as ``cv`` says; with "auto" by the fit itself if that will do, else by folds.
 
     Parameters
     ----------
@@ -73,7 +84,7 @@ def held_out(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut:
     -------
     HeldOut
     """
-    found = without_folds(source, X, y, rules)
+    found = None if source.chooses_anew(y) else without_folds(source, X, y, rules)
     return _out_of_fold(source, X, y, rules) if found is None else found
 
 
@@ -115,7 +126,7 @@ def _out_of_fold(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut:
 
     estimator, cv = source.estimator, source.cv
     if isinstance(cv, str):
-        estimator, cv = _with_settings(source.estimator, source.fitted), AUTO_FOLDS
+        estimator, cv = _of_folds(estimator, source.fitted, source.chooses_anew(y)), AUTO_FOLDS
     # cross_validate slices data frames, sparse and precomputed kernels as each needs;
     # n_jobs=1 keeps `record` in this process whatever joblib's context says.
     rows = cross_validate(
@@ -178,19 +189,29 @@ def _does_without_labels(steps: Pipeline, X: Any) -> bool:
     return not sp.issparse(again) and np.array_equal(np.asarray(found), np.asarray(again))
 
 
-def _with_settings(estimator: Any, fitted: Any) -> Any:
-    """Copy of an estimator with the settings that its fit has chosen, where it can tell them.
+def _asks(fitted: Any) -> bool:
+    """Whether a classifier, or the last step of a pipeline, has chosen settings with the labels."""
+    while isinstance(fitted, Pipeline):
+        fitted = fitted.steps[-1][1]
+    if isinstance(fitted, FrozenEstimator) or not hasattr(fitted, "settled"):
+        return False
+    values = (getattr(fitted, name, None) for name in CHOSEN)
+    return any(isinstance(value, str) and value in ASKED for value in values)
+
+
+def _of_folds(estimator: Any, fitted: Any, anew: bool) -> Any:
+    """Copy of an estimator for folds: with the settings that its fit has chosen, or to choose anew.
 
     All folds together get as much of ``max_time`` as that fit.
     """
     if isinstance(estimator, Pipeline):
         copied = clone(estimator)
         name, last = copied.steps[-1]
-        copied.steps[-1] = name, _with_settings(last, fitted.steps[-1][1])
+        copied.steps[-1] = name, _of_folds(last, fitted.steps[-1][1], anew)
         return copied
     if isinstance(fitted, FrozenEstimator) or not hasattr(fitted, "settled"):
         return estimator
-    settled = fitted.settled()
-    if getattr(settled, "max_time", None) is not None:
-        settled.max_time /= AUTO_FOLDS
-    return settled
+    of_fold = clone(estimator) if anew else fitted.settled()
+    if getattr(of_fold, "max_time", None) is not None:
+        of_fold.max_time /= AUTO_FOLDS
+    return of_fold

@@ -17,26 +17,28 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 from scipy.stats import norm
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.problem import Problem
 from bayespoint.space.decisions import LEAST_PROBABILITY, combine_votes, probability_of_sign
-from bayespoint.space.links import VOTES_USUAL
 from bayespoint.space.merging import of_each_class
 from bayespoint.space.posterior import dense
 
-# Rows that noise is found from, at most: more change it little, and take time.
-MOST_ROWS = 20_000
+# Rows that noise is found from, at most, and their probabilities: more change it little, and take
+# time and memory.
+MOST_ROWS, MOST_VALUES = 20_000, 2_000_000
 
 # Logarithms of the power t, and roots of the overall rate of wrong labels, on which all are equally
-# likely before labels are seen; points of a grid of these, how often it is made finer, and how much
+# likely before labels are seen; points of a grid of each, how often it is made finer, and how much
 # less probable labels may be at its ends than at their best, in logarithms.
 LOG_POWERS = (-1.0, 2.5)
 ROOTS = (0.0, 0.7)
 GRID, FINER, NEGLIGIBLE = 10, 2, 8.0
+
+# Guesses, of all that are likely, which stand for them.
+MOST_GUESSES = 32
 
 # Rows that a class is taken to have beside its own, whose labels are wrong at the overall rate and
 # any of the others: pairs of classes differ from that where labels left out ask for it.
@@ -83,19 +85,22 @@ def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> Lab
         Share of wrong ones among labels of each class, as in ``label_noise``; all 0: unknown.
     """
     logs = np.log(np.maximum(proba, LEAST_PROBABILITY))
-    chosen = of_each_class(label, MOST_ROWS, np.random.SeedSequence(0))
+    most = min(MOST_ROWS, MOST_VALUES // logs.shape[1])
+    chosen = of_each_class(label, most, np.random.SeedSequence(0))
     some = _Labels(logs[chosen], label[chosen], weight[chosen], chosen)
     if np.any(rates):
         noise = noise_of_rates(rates)[None]
-        guesses = [_Guess(1.0, some.power(noise), noise)]
+        guesses = _guesses(some, lambda _: noise, np.zeros(1))
     else:
         guesses = _found(some)
+    guesses = _few(guesses)
     everyone = _Labels(logs, label, weight, np.arange(len(label)))
     found, wrong = np.zeros_like(logs), []
     for guess in guesses:
         given_label = everyone.true_proba(guess.power, guess.noise)
         found += guess.share * given_label
         wrong.append(float(weight @ (1 - given_label[np.arange(len(label)), label])))
+    found /= found.sum(axis=1, keepdims=True)  # so that what is sure is so to the last digit
     right = found[np.arange(len(label)), label]
     chance = float(np.sqrt(weight**2 @ (right * (1 - right))))
     return LabelErrors(found, _number(guesses, np.array(wrong), chance))
@@ -116,20 +121,25 @@ class _Labels:
     """
 
     def __init__(self, logs: Array, label: Array, weight: Array, number: Array) -> None:
-        self.logs, self.label, self.weight, self.number = logs, label, weight, number
+        self.label, self.weight, self.number = label, weight, number
+        self._logs = logs - logs.max(axis=1, keepdims=True)
+        self._last: tuple[float, Array] | None = None  # power, and pi
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return self.logs.shape[1]
+        return self._logs.shape[1]
 
     def fold(self, n_folds: int) -> Array:
         """Fold of each row."""
         return self.number % n_folds
 
     def sharpened(self, power: float) -> Array:
-        """Pi, (n, n_classes)."""
-        return np.exp(log_softmax(power * self.logs, axis=1))
+        """Pi, (n, n_classes), which is held until another power is asked for."""
+        if self._last is None or self._last[0] != power:
+            pi = np.exp(power * self._logs)
+            self._last = power, pi / pi.sum(axis=1, keepdims=True)
+        return self._last[1]
 
     def likelihood(self, noise: Array) -> Array:
         """T_jk of the labels k of rows, (n, n_classes), by the T of the fold of each."""
@@ -137,22 +147,16 @@ class _Labels:
 
     def log_proba(self, power: float, noise: Array) -> Array:
         """Log-probabilities of the labels, times their weights."""
-        p = np.sum(self.sharpened(power) * self.likelihood(noise), axis=1)
+        return self._log_proba(self.sharpened(power), self.likelihood(noise))
+
+    def scores(self, power: float, likelihoods: list[Array]) -> list[float]:
+        """Log-probabilities of all labels by several T, as their `likelihood`."""
+        sharpened = self.sharpened(power)
+        return [float(self._log_proba(sharpened, one).sum()) for one in likelihoods]
+
+    def _log_proba(self, sharpened: Array, likelihood: Array) -> Array:
+        p = np.einsum("ij,ij->i", sharpened, likelihood)
         return self.weight * np.log(np.maximum(p, LEAST_PROBABILITY))
-
-    def score(self, power: float, noise: Array) -> float:
-        """Log-probability of all labels and of the power, which is about 1 where rows are few."""
-        mean, deviation = VOTES_USUAL
-        away = (np.log(power) - mean) / deviation
-        return float(self.log_proba(power, noise).sum() - 0.5 * away**2)
-
-    def power(self, noise: Array) -> float:
-        """Best power for T."""
-        best = minimize_scalar(
-            lambda log: -self.score(np.exp(log), noise), bounds=LOG_POWERS, method="bounded",
-            options={"xatol": 1e-2},
-        )  # fmt: skip
-        return float(np.exp(best.x))
 
     def true_proba(self, power: float, noise: Array) -> Array:
         """Probability of each true class given the label."""
@@ -209,25 +213,42 @@ def _wrong(labels: _Labels, guess: _Guess) -> float:
     return float(np.clip(share @ (1 - right), least, most))
 
 
-def _guesses(labels: _Labels, noise_of: Callable[[float], Array]) -> list[_Guess]:
-    """Rates that the labels allow for, each with its best power."""
-    roots = known = np.linspace(*ROOTS, GRID)
-    logs = known_logs = np.log([labels.power(noise_of(root**2)) for root in roots])
+def _guesses(
+    labels: _Labels, noise_of: Callable[[float], Array], roots: Array | None = None
+) -> list[_Guess]:
+    """Powers and rates that the labels allow for, all of a grid; ``roots``: of the only rate."""
+    roots = np.linspace(*ROOTS, GRID) if roots is None else roots
+    logs = np.linspace(*LOG_POWERS, GRID)
     for finer in range(FINER + 1):
-        values = np.array([
-            labels.score(np.exp(log), noise_of(root**2))
-            for root, log in zip(roots, logs, strict=True)
-        ])  # fmt: skip
+        noises = [noise_of(root**2) for root in roots]
+        likelihoods = [labels.likelihood(noise) for noise in noises]
+        values = np.array([labels.scores(np.exp(log), likelihoods) for log in logs])
+        likely = values > values.max() - NEGLIGIBLE
         if finer < FINER:
-            likely = np.flatnonzero(values > values.max() - NEGLIGIBLE)
-            low, high = max(likely[0] - 1, 0), min(likely[-1] + 1, GRID - 1)
-            roots = np.linspace(roots[low], roots[high], GRID)
-            logs = np.interp(roots, known, known_logs)
-    shares = np.exp(values - values.max())
+            logs, roots = _finer(logs, likely.any(axis=1)), _finer(roots, likely.any(axis=0))
+    shares = np.where(likely, np.exp(values - values.max()), 0.0)
+    shares /= shares.sum()
     return [
-        _Guess(share, power, noise_of(root**2))
-        for share, power, root in zip(shares / shares.sum(), np.exp(logs), roots, strict=True)
+        _Guess(float(shares[i, j]), float(np.exp(logs[i])), noises[j])
+        for j, i in np.argwhere(likely.T)  # rate after rate
     ]
+
+
+def _finer(values: Array, likely: Array) -> Array:
+    """As many values, between those next to the likely ones."""
+    places = np.flatnonzero(likely)
+    low, high = max(places[0] - 1, 0), min(places[-1] + 1, len(values) - 1)
+    return np.linspace(values[low], values[high], len(values))
+
+
+def _few(guesses: list[_Guess]) -> list[_Guess]:
+    """Return guesses in equal steps of their shares."""
+    if len(guesses) <= MOST_GUESSES:
+        return guesses
+    steps = (np.arange(MOST_GUESSES) + 0.5) / MOST_GUESSES
+    reached = np.cumsum([guess.share for guess in guesses])
+    taken = np.minimum(np.searchsorted(reached, steps), len(guesses) - 1)
+    return [guesses[i]._replace(share=1 / MOST_GUESSES) for i in taken]
 
 
 def _pairs(labels: _Labels, begin: _Guess, prior: Array) -> Array:
@@ -248,7 +269,8 @@ def _pairs(labels: _Labels, begin: _Guess, prior: Array) -> Array:
 
 def _number(guesses: list[_Guess], wrong: Array, chance: float) -> Array:
     """Expected number of wrong labels; ends of an interval, by rates and by chance."""
-    shares, tails = np.array([guess.share for guess in guesses]), (1 - INTERVAL) / 2
+    order, tails = np.argsort(wrong), (1 - INTERVAL) / 2
+    wrong, shares = wrong[order], np.array([guess.share for guess in guesses])[order]
     expected = float(shares @ wrong)
     low, high = np.interp([tails, 1 - tails], np.cumsum(shares) - 0.5 * shares, wrong)
     sure = norm.ppf(1 - tails) * chance

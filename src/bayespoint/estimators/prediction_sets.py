@@ -15,14 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import warn
 from bayespoint._support.types import Array
-from bayespoint.estimators.confidence import label_proba
-from bayespoint.estimators.held_out import held_out
+from bayespoint.estimators.confidence import class_weights_of, label_proba, unwrapped
+from bayespoint.estimators.held_out import Source, held_out
 from bayespoint.estimators.risk import check_number, numbers_of_labels
 from bayespoint.estimators.wrapping import WrappingClassifier
 
 # Of the hash splitmix64 (Steele et al., 2014): what is added, then shifts and factors.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+# A number chosen with the labels of n rows raises the log-probability of each by 1 / n (as a
+# parameter does in Akaike's criterion), held out of the fit or not. Kernel, width, bias and
+# softness together: by one in a hundred with so many rows.
+FEW_ROWS = 400
 # Of ranks, which rounding may lift over a whole number: 9.000000000000002 of ten rows are nine.
 LEAST_SLACK = 1e-9
 
@@ -47,9 +51,10 @@ class PredictionSetClassifier(WrappingClassifier):
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
         Folds whose held-out rows calibrate the sets. "auto": none where the classifier itself knows
         what it says of each row without it (``held_out_proba_``), else five, with the settings that
-        the final fit has chosen. "prefit": `estimator` is fitted already, and `fit` gets rows that
-        it has not seen; only this, and a ``FrozenEstimator`` with any `cv`, has the guarantee of a
-        proof (see Notes).
+        the final fit has chosen. With fewer than 400 rows, five that choose their own, if it
+        chooses any: a row that is held out has helped to choose them, which is felt then.
+        "prefit": `estimator` is fitted already, and `fit` gets rows that it has not seen; only
+        this, and a ``FrozenEstimator`` with any `cv`, has the guarantee of a proof (see Notes).
 
     Attributes
     ----------
@@ -75,12 +80,10 @@ class PredictionSetClassifier(WrappingClassifier):
     is at least `confidence_level`, over the rows given to `fit` and the new one; with `per_class`,
     given its class. It is not a promise for every single x.
     With ``held_out_proba_`` and folds no row is set aside, and nothing is proved: scores of rows
-    held out from the fit stand for those of new rows, though settings were chosen with all of them,
-    and the final model has seen more. Thresholds then aim at `confidence_level` itself, between two
-    scores, instead of at least that. ``benchmarks/decisions.py`` measures it: coverage of level 0.9
-    is on the mark for seven of eight data sets, and 0.887 for the smallest, with 170 rows; ``cv=5``
-    chooses settings in each fold. With about 30 rows of each class `per_class` covers one in a
-    hundred more than asked for.
+    held out from the fit stand for those of new rows, though settings were chosen with all of them
+    (where rows are not few), and the final model has seen more. Thresholds then aim at
+    `confidence_level` itself, by one of two neighbouring scores, instead of at least that.
+    ``benchmarks/decisions.py`` measures it.
 
     **Empty sets**: no class is probable enough. Where the classifier is right more often than
     `confidence_level`, some sets must be empty, or more true classes would be covered than asked
@@ -89,8 +92,9 @@ class PredictionSetClassifier(WrappingClassifier):
     ``confidence_level / (1 - confidence_level)`` held-out rows (of a class, with `per_class`), with
     which no smaller set is certain enough; `fit` warns of the latter.
 
-    Probabilities are those before any shift by the ``class_weight`` of our classifiers. Rows of
-    weight 0 do not calibrate; others count once.
+    Probabilities are those before any shift by the ``class_weight`` of our classifiers; other
+    classifiers are trained with theirs, and `fit` warns of it. Rows of weight 0 do not calibrate;
+    others count once.
 
     References
     ----------
@@ -128,37 +132,17 @@ class PredictionSetClassifier(WrappingClassifier):
         self.per_class = per_class
         self.cv = cv
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> "PredictionSetClassifier":
-        """Fit the classifier and calibrate the sets.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Passed to the classifier's `fit`.
-        **params : dict
-            Metadata, with routing enabled.
-
-        Returns
-        -------
-        PredictionSetClassifier
-            This object.
-        """
-        y, source = self.begin(X, y, sample_weight, params)
-        cases = held_out(source, X, y, [])
+    def _calibrate(self, X: Any, y: Array, source: Source) -> None:
+        """Find how small sets may be."""
+        self._warn_of_class_weight()
+        cases = held_out(source._replace(anew_below=FEW_ROWS), X, y, [])
         proba: Any = cases.proba
         scores = scores_of(proba, self.adaptive)
         true = numbers_of_labels("y", cases.true, self.classes_)
-        self._calibrate(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
+        self._set_thresholds(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
         sets = scores <= self.thresholds_
         self.coverage_ = float(np.mean(np.take_along_axis(sets, true[:, None], axis=1)))
         self.mean_size_ = float(np.mean(sets.sum(axis=1)))
-        return self
 
     def check_parameters(self, sample_weight: Any) -> None:
         """Check the parameters that do not depend on data."""
@@ -169,7 +153,21 @@ class PredictionSetClassifier(WrappingClassifier):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name}={getattr(self, name)!r} is not valid; give True or False")
 
-    def _calibrate(self, scores: Array, true: Array) -> None:
+    def _warn_of_class_weight(self) -> None:
+        """Warn of weights that a classifier other than ours was trained with.
+
+        A threshold for each class makes up for them.
+        """
+        weights = class_weights_of(self.estimator_)
+        if weights and not (self.per_class or hasattr(unwrapped(self.estimator_), "predictor_")):
+            name, value = next(iter(weights.items()))
+            warn(
+                f"{name}={value!r} of the estimator shifts its probabilities: sets keep their "
+                "coverage, but are larger than they need be. Set it to None, or use "
+                "per_class=True, with which rare classes are covered as often as others.",
+            )
+
+    def _set_thresholds(self, scores: Array, true: Array) -> None:
         n_classes, level = len(self.classes_), self.confidence_level
         # Folds do not fit a frozen classifier again: the rows are new to it, as with "prefit".
         proved = self._is_prefit() or isinstance(self.estimator, FrozenEstimator)
@@ -245,14 +243,15 @@ def shares_of_rows(proba: Array) -> Array:
 def conformal_quantile(scores: Array, level: float, proved: bool = True) -> float:
     """The ⌈(n + 1) level⌉-th smallest of n scores, for which coverage is proved; inf if n is small.
 
-    Otherwise the place (n + 1) level between two of them, by linear interpolation: coverage
-    is then near the level instead of above it, which matters with few rows.
+    Otherwise the one before it as often as it takes for coverage to be the level in the mean,
+    instead of above it, which matters with few rows: the k-th smallest covers k / (n + 1). A hash
+    of the two decides. (Halfway between two scores is not halfway in coverage, as scores thin out.)
     """
     place = (len(scores) + 1) * level
     rank = int(np.ceil(place - LEAST_SLACK))
     if rank > len(scores):
         return np.inf
     ordered = np.sort(scores)
-    if proved or rank == 1:
-        return float(ordered[rank - 1])
-    return float(np.interp(place, [rank - 1, rank], ordered[rank - 2 : rank]))
+    if not proved and rank > 1 and shares_of_rows(ordered[None, rank - 2 : rank])[0] < rank - place:
+        rank -= 1
+    return float(ordered[rank - 1])

@@ -61,6 +61,17 @@ class SupportPoints:
         X = asked.X if self.columns is None else asked.X[:, self.columns]
         return asked.place.outputs(self.kernel, X, self.points, coef, self.diagonal)
 
+    def beside_bias(self, asked: Asked) -> Array:
+        """Share of k(x, x) of new points that the bias does not make, (n,)."""
+        X, known = asked.place.to_host(asked.X), None
+        if self.diagonal is not None:
+            known = np.full(X.shape[0], self.diagonal)
+        points = self.kernel.prepare(same_precision(X, self.points.X.dtype), diagonal=known)
+        inverse = points.scale
+        if inverse is None:
+            inverse = np.divide(1, points.length, where=points.length > 0, out=1 * points.length)
+        return np.maximum(1 - self.kernel.bias * inverse.astype(np.float64) ** 2, 0.0)
+
     def take(self, kept: Array) -> "SupportPoints":
         """Return some of the support points."""
         return replace(self, points=self.points.take(kept))
@@ -113,6 +124,13 @@ class Predictor(ABC):
     def committee_proba(self, asked: Asked, n_members: int, rng: np.random.RandomState) -> Array:
         """Class probabilities by single classifiers, (n_members, n, n_classes)."""
         return self.sample_proba(asked, self.choose_members(n_members, rng))
+
+    def open_share(self, asked: Asked) -> Array:
+        """Share of the prior variance of outputs that no training label speaks of, (n,).
+
+        The bias, which is the same everywhere, does not count. 0 where nothing is known of it.
+        """
+        return np.zeros(asked.X.shape[0])
 
     def proba_of_latent(self, latent: Array) -> Array:
         """Class probabilities by outputs without softness, (machines, members, n).
@@ -304,6 +322,14 @@ class VotePredictor(SpanVotePredictor):
         beyond = stratified(len(outputs), n_members, rng)[..., None]  # the same at all points
         return self.proba_of_latent(length * outputs + beyond * np.sqrt(_left_open(inside)))
 
+    def open_share(self, asked: Asked) -> Array:
+        """Share of the prior variance of outputs that no training label speaks of, (n,)."""
+        whitener, found = self.whitening(), [np.empty(0)]
+        for start in range(0, asked.X.shape[0], VOTE_BLOCK):
+            block = asked.part(start, start + VOTE_BLOCK)
+            found.append(_left_open(self.support.outputs(block, whitener).T))
+        return share_of(np.concatenate(found), self.support.beside_bias(asked))
+
     def covariance(self, asked: Asked) -> tuple[Array, Callable[[int], Array]]:
         """Variance of the latent outputs at points, and columns of their covariance."""
         whitener = self.whitening()
@@ -348,6 +374,12 @@ def gaussian_members(
     """Latent outputs of single classifiers, (n_machines, n_members, n), from their moments."""
     away = stratified(len(mean), n_members, rng)[..., None]
     return mean[:, None] + away * np.sqrt(variance)[:, None]
+
+
+def share_of(part: Array, whole: Array) -> Array:
+    """Part by part, at most 1; of nothing, none."""
+    share = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return np.minimum(share, 1.0)
 
 
 def _left_open(inside: Array) -> Array:

@@ -7,8 +7,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array
+from bayespoint.estimators import cost_checks, limits
 from bayespoint.estimators import costs as costing
-from bayespoint.estimators import limits
 from bayespoint.estimators.confidence import confidence_of, label_proba
 from bayespoint.estimators.held_out import Source, without_folds
 from bayespoint.estimators.risk import check_number, checked_weight, errors_of
@@ -192,28 +192,8 @@ class RejectingClassifier(WrappingClassifier):
         self.reject_label = reject_label
         self.reject_cost = reject_cost
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> "RejectingClassifier":
-        """Fit the classifier and find the threshold.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Passed to the classifier's `fit`.
-        **params : dict
-            Metadata, with routing enabled.
-
-        Returns
-        -------
-        RejectingClassifier
-            This object.
-        """
-        y, source = self.begin(X, y, sample_weight, params)
+    def _calibrate(self, X: Any, y: Array, source: Source) -> None:
+        """Find the threshold, or take the costs."""
         self.costs_ = None
         if self.costs is not None:
             found = self._take_costs(X, y, source)
@@ -221,7 +201,6 @@ class RejectingClassifier(WrappingClassifier):
             found = threshold_for(self._wanted(), source, X, y)
         self.confidence_, self.threshold_, self.coverage_, self.risk_bound_ = found
         self.predicted_dtype()  # a reject_label that is a class shows here, before any prediction
-        return self
 
     def check_parameters(self, sample_weight: Any) -> None:
         """Check the parameters that do not depend on data."""
@@ -230,7 +209,7 @@ class RejectingClassifier(WrappingClassifier):
         if self.reject_cost is not None:
             check_number("reject_cost", self.reject_cost, lambda c: 0 <= c < np.inf, ">= 0, as 0.5")
         if self.costs is not None:
-            costing.check_beside(self.estimator, self.reject_cost, self.confidence)
+            cost_checks.check_beside(self.estimator, self.reject_cost, self.confidence)
 
     def _wanted(self) -> Wanted:
         return Wanted(
@@ -238,7 +217,8 @@ class RejectingClassifier(WrappingClassifier):
             self.confidence,
         )  # fmt: skip
 
-    def _check_with(self, classes: Array) -> None:
+    def check_with(self, classes: Array) -> None:
+        """Check costs and limits, which name classes."""
         limits.numbered("min_precision", self.min_precision, classes)
         limits.numbered("min_recall", self.min_recall, classes)
         if self.costs is not None and not callable(self.costs):
@@ -249,12 +229,12 @@ class RejectingClassifier(WrappingClassifier):
 
     def _take_costs(self, X: Any, y: Array, source: Source) -> Threshold:
         """Take the costs as they are; held-out cases, if there are any, only tell the coverage."""
-        costing.check_beside(self.estimator_)  # a search may have chosen class weights
+        cost_checks.check_beside(self.estimator_)  # a search may have chosen class weights
         if callable(self.costs):
             costs = costing.costs_of_rows(self.costs, X, len(y), len(self.classes_))
         else:
             costs = self.costs_ = costing.cost_matrix(self.costs, self.classes_, self.reject_label)
-            costing.warn_of_useless(costs, self.classes_.tolist())
+        are_odd = cost_checks.warn_of_odd(costs, self.classes_.tolist())
         if costs.shape[-1] == len(self.classes_):
             return Threshold("cost")
         cv = self.cv if self._is_prefit() else "auto"
@@ -262,6 +242,8 @@ class RejectingClassifier(WrappingClassifier):
         if cases is not None and cases.proba is not None:
             costs = costs if costs.ndim == 2 else costs[source.counted]
             coverage = float(np.mean(~costing.cheapest(cases.proba, costs).rejected))
+            if coverage == 0 and not are_odd:
+                cost_checks.warn_that_none_is_decided(len(cases.proba))
         return Threshold("cost", 0.0, coverage)
 
     def predicted_dtype(self) -> Any:

@@ -214,8 +214,8 @@ def errors_of(y_true: Any, y_pred: Any) -> Array:
     found = np.asarray(y_pred)
     if found.dtype == object and any(label is None for label in found.ravel()):
         raise ValueError(
-            "y_pred contains None, the mark of rejected cases; give the predictions before "
-            "rejection, those of RejectingClassifier.estimator_"
+            "y_pred contains None, the mark of rejected cases; give the labels before rejection, "
+            "which RejectingClassifier.decide(X) returns, with those that are rejected"
         )
     y_true, y_pred = checked_labels(y_true, "y_true"), checked_labels(y_pred, "y_pred")
     if len(y_true) != len(y_pred):

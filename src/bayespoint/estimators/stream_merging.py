@@ -107,7 +107,9 @@ def _merged(left: Known, right: Known, half_life: float | None) -> Known:
         replace(tree, lost=tree.lost if one is None else one)
         for tree, one in zip(left.trees, lost, strict=True)
     ]
-    return replace(left, stream=stream.with_lost(lost), trees=trees)
+    trained, learnt = left.trained, right.trained.hashes
+    trained = trained if learnt is None else trained.knowing(learnt)  # also rows dropped there
+    return replace(left, stream=stream.with_lost(lost), trees=trees, trained=trained)
 
 
 def _same_number(lost: list[Message | None], n_trees: int) -> list[Message | None]:

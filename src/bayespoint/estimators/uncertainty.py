@@ -5,8 +5,15 @@ The entropy of a prediction p(x) = E_w p(x | w), w being drawn from the posterio
     H[p(x)] = (H[E_w p(x | w)] - E_w H[p(x | w)]) + E_w H[p(x | w)].
 
 The first is what a label would tell about the classifier: none of it is left once w is known. The
-second, the uncertainty of labels by a classifier that is known (softness and wrong labels), is not
-removed by any number of rows.
+second, the uncertainty of labels by a classifier that is known (softness and wrong labels), is what
+is left then, on average. That labels at x are as noisy as they were found to be elsewhere is known
+only as far as training rows speak of x: a share e(x) of the variance of w.x, that of the part which
+is independent of all training labels, says nothing of x at all. For this share noise may be any,
+also none. What is left for certain, whatever it is, is
+
+    (1 - e(x)) E_w H[p(x | w)],
+
+the irreducible part, and all the rest could be removed.
 """
 
 from typing import NamedTuple
@@ -50,6 +57,21 @@ def uncertainty(
     n_members : int
         How many these are.
     """
+    total, left = _entropies(predictor, asked, seed, n_members)
+    irreducible = left * (1 - predictor.open_share(asked))
+    return Uncertainty(total - irreducible, irreducible)
+
+
+def information(
+    predictor: Predictor, asked: Asked, seed: int = 0, n_members: int = MEMBERS
+) -> Array:
+    """Return what labels would tell about the classifier, in nats: see `uncertainty`."""
+    total, left = _entropies(predictor, asked, seed, n_members)
+    return total - left
+
+
+def _entropies(predictor: Predictor, asked: Asked, seed: int, n_members: int) -> Array:
+    """Entropies of predictions, and what classifiers that are known leave of them, (2, n)."""
     parts = [np.empty((2, 0))]
     for start in range(0, asked.X.shape[0], VOTE_BLOCK):
         block = asked.part(start, start + VOTE_BLOCK)
@@ -58,9 +80,8 @@ def uncertainty(
         # Links and chance set the mean of the members apart from the prediction: shares count.
         mean, left = entropy(members.mean(axis=0)), entropy(members).mean(axis=0)
         share = np.divide(left, mean, out=np.zeros_like(mean), where=mean > 0)
-        irreducible = total * np.minimum(share, 1.0)
-        parts.append(np.stack([total - irreducible, irreducible]))
-    return Uncertainty(*np.concatenate(parts, axis=1))
+        parts.append(np.stack([total, total * np.minimum(share, 1.0)]))
+    return np.concatenate(parts, axis=1)
 
 
 def entropy(proba: Array) -> Array:

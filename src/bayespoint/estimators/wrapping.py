@@ -1,7 +1,7 @@
 """What wrappers around a classifier share: fitting it, metadata for it, and what it says itself."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import sklearn
@@ -60,24 +60,35 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Check the parameters that do not depend on data."""
         raise NotImplementedError
 
-    def _check_with(self, classes: Array) -> None:
+    def check_with(self, classes: Array) -> None:
         """Check parameters that name classes, once these are known."""
 
     def _needs_proba(self) -> bool:
         """Whether decisions take probabilities."""
         return True
 
-    def begin(
-        self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
-    ) -> tuple[Array, Source]:
-        """Check what `fit` is given and fit the classifier inside.
+    def _calibrate(self, X: Any, y: Array, source: Source) -> None:
+        """Find how to decide, from cases that the classifier has not seen."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        """Fit the classifier, and find from held-out rows how to decide.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Passed to the classifier's `fit`.
+        **params : dict
+            Metadata, with routing enabled.
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
-            Labels, checked.
-        source : Source
-            Where cases come from that tell how to decide.
+        self
+            This object.
         """
         self.check_parameters(sample_weight)
         y = checked_labels(y)
@@ -85,12 +96,13 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         counted = checked_weight(sample_weight, len(y)) > 0
         # Errors in what names classes show before a long fit.
         prefit = self._is_prefit()
-        self._check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
+        self.check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
         self._fit_inside(X, y, params)
         if self._needs_proba():
             check_has_proba(self.estimator_)
-        self._check_with(self.classes_)
-        return y, Source(self.estimator, self.estimator_, self.cv, params, counted)
+        self.check_with(self.classes_)
+        self._calibrate(X, y, Source(self.estimator, self.estimator_, self.cv, params, counted))
+        return self
 
     def fitted_before(self) -> Any:
         """Return the estimator, which is said to be fitted; an error if it is not."""

@@ -23,7 +23,8 @@ LEAST_LOSS = 0.01
 def risk_chart(rows: Evaluated, measured: Mapping[str, Any]) -> Chart:
     """Risk against coverage, with the point that the model's threshold gives."""
     coverage, risk, _ = risk_coverage_curve(rows.true, rows.predicted, rows.confidence)
-    top = 1.1 * float(risk.max()) or LEAST_RISK
+    # Thresholds of single classes may decide rows with more errors than any share of the surest.
+    top = 1.1 * max(float(risk.max()), measured["decided_error"] or 0.0) or LEAST_RISK
     chart = Chart(
         "Error among the surest rows", "Share of rows decided, surest first",
         "Error among them", y_range=(0, min(top, 1.0)),

@@ -1,5 +1,6 @@
 """What is measured on labelled rows: errors, curves, calibration, one entry per class."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,14 @@ N_BINS = 10
 COVERAGES = (1.0, 0.95, 0.9, 0.8, 0.5)
 
 
+class Limit(NamedTuple):
+    """Precision or recall that a class is to have among decided rows."""
+
+    what: str  # "precision" or "recall"
+    number: int  # of the class
+    least: float
+
+
 class Evaluated(NamedTuple):
     """Labelled rows and what a classifier decides about them."""
 
@@ -37,6 +46,7 @@ class Evaluated(NamedTuple):
     rejects: bool  # whether the model may abstain
     costs: Any = None  # by true class and decision, where the model has them
     expected_cost: Any = None  # of the decisions, by the model's probabilities
+    limits: Sequence[Limit] = ()
 
     @property
     def wrong(self) -> Array:
@@ -92,7 +102,8 @@ def measure(rows: Evaluated, positive: int | None = None) -> dict[str, Any]:
         "rejects": rows.rejects, "n_decided": n_decided, "coverage": n_decided / n,
         **_risk(wrong[decided], "n_wrong_decided", "decided_error"),
         **_probabilistic(rows), **_coverage(rows), **_binary(rows, positive), "costs": _costs(rows),
-        "classes": _by_class(rows), "confusion": _confusion(rows),
+        "limits": [_kept(rows, limit) for limit in rows.limits], "classes": _by_class(rows),
+        "confusion": _confusion(rows),
     }  # fmt: skip
 
 
@@ -210,6 +221,23 @@ def _costs(rows: Evaluated) -> dict[str, Any] | None:
         "most_probable": float(rows.costs[true, likely].mean()),
         "constant": float(constant[best]), "constant_decision": names[best],
         "matrix": rows.costs.tolist(), "decisions": names[: rows.costs.shape[1]],
+    }  # fmt: skip
+
+
+def _kept(rows: Evaluated, limit: Limit) -> dict[str, Any]:
+    """Whether a limit holds on these rows: of those labelled so, or those of the class."""
+    labelled = rows.predicted == limit.number
+    if limit.what == "precision":
+        held = ~rows.wrong[labelled & ~rows.rejected]
+    else:  # rejected rows are not missed
+        held = (labelled | rows.rejected)[rows.true == limit.number]
+    n, n_held = len(held), int(held.sum())
+    within = interval(n_held, n)
+    return {
+        "limit": limit.what, "label": rows.classes[limit.number], "least": limit.least, "n": n,
+        "share": n_held / n if n else None, "share_interval": within,
+        "kept": n_held / n >= limit.least if n else None,
+        "by_chance": within is not None and n_held / n < limit.least <= within[1],
     }  # fmt: skip
 
 

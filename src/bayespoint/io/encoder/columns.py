@@ -191,7 +191,7 @@ def as_numbers(table: Table, name: str, column: Array, notation: Notation = PLAI
         row = next(i for i, t in enumerate(texts) if t is not None and notation.number(t) is None)
         raise TableError(
             f"column '{printable(name)}', {table.place(row)}: '{printable(texts[row])}' is not a "
-            f"number, and the column held numbers in training.{_comma_hint(texts[row])}"
+            f"number, and the column held numbers in training.{_comma_hint(texts[row], notation)}"
         )
     return notation.numbers(texts)
 
@@ -214,10 +214,12 @@ def may_be_filled(column: Any, table: Table) -> bool:
     return table.fill is not None and bool(numbered)
 
 
-def _comma_hint(text: str) -> str:
-    """Advice, where a cell is a number with commas or other marks."""
+def _comma_hint(text: str, notation: Notation = PLAIN) -> str:
+    """Advice, where a cell is a number with commas or other marks than in training."""
     if not notations_of([text.strip()]):
         return ""
+    if notation.decimal == ",":
+        return " Write numbers with a decimal comma, as in training, or give --decimal."
     return " Write numbers with a decimal point, and without thousands separators."
 
 

@@ -47,10 +47,12 @@ from bayespoint.io.encoder.tails import knots_each
 from bayespoint.io.tables.frames import as_table
 from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation
 from bayespoint.io.tables.table import (
+    SHOWN_NAMES,
     Table,
     TableError,
     as_text,
     check_size,
+    limits,
     listed,
     printable,
 )
@@ -309,7 +311,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "columns_")
         table = as_table(X)
         given = self._given(table)
-        check_size(table.n_rows, len(self.feature_names_))
+        with limits(table.trusted):
+            check_size(table.n_rows, len(self.feature_names_))
         encoded = np.empty((table.n_rows, len(self.feature_names_)))
         numbers: list[Number] = []
         values: list[Array] = []
@@ -354,7 +357,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             except TableError as error:
                 wrong.append(str(error))
         if wrong:
-            raise TableError(" ".join(wrong))
+            more = len(wrong) - SHOWN_NAMES
+            raise TableError(
+                " ".join(wrong[:SHOWN_NAMES]) + (f" So are {more:,} more columns." * (more > 0))
+            )
         return given
 
     def notes_on(self, table: Table) -> list[str]:

@@ -14,6 +14,7 @@ from bayespoint.io.tables.table import (
     as_text,
     checked,
     clean_text,
+    limits,
     numbered_names,
 )
 
@@ -35,7 +36,7 @@ def as_table(data: Any) -> Table:
     if hasattr(data, "iloc") and getattr(data, "ndim", 0) == 2:
         series = [data.iloc[:, i] for i in range(data.shape[1])]
         columns = [_column(one.to_numpy(), one.isna().to_numpy()) for one in series]
-        return checked(Table(tuple(map(str, data.columns)), tuple(columns)))
+        return _checked(tuple(map(str, data.columns)), columns)
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(object), None)  # what is masked is missing
     array = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)  # words stay words
@@ -45,7 +46,12 @@ def as_table(data: Any) -> Table:
             f"{type(data).__name__} of {array.ndim}."
         )
     columns = [_column(column, _missing(column)) for column in array.T]
-    return checked(Table(numbered_names(len(columns)), tuple(columns)))
+    return _checked(numbered_names(len(columns)), columns)
+
+
+def _checked(names: tuple[str, ...], columns: list[Array]) -> Table:
+    with limits(trusted=True):  # which are for files: these are in memory
+        return checked(Table(names, tuple(columns)))
 
 
 def _missing(column: Array) -> Array:

@@ -184,6 +184,8 @@ class Table(NamedTuple):
         are left out; None: nothing is known about it.
     notes : tuple of str
         What there is to say about how the file was read.
+    trusted : bool
+        Whether its size has no limit: it was in memory, or whoever read it trusts the file.
 
     Examples
     --------
@@ -199,6 +201,7 @@ class Table(NamedTuple):
     lines: Array | None = None
     fill: float | None = None
     notes: tuple[str, ...] = ()
+    trusted: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -247,7 +250,7 @@ def checked(table: Table) -> Table:
             f"column '{printable(name)}', {table.place(row)}: the number is infinite or too large "
             f"(beyond 1.8e308). Leave the cell empty if the value is not known."
         )
-    return table
+    return table._replace(trusted=not _LIMITED.get())
 
 
 def numbered_names(n: int) -> tuple[str, ...]:
