@@ -101,7 +101,11 @@ class _Model(NamedTuple):
         """Return the outputs that sites make of the prior."""
         tau, nu = (removed * values for values in found.sites)
         total = 1 + tau * variance
-        left = K - K @ found.gaussian.inverse_matrix() @ K
+        reducer, sign = found.gaussian.reducer()
+        known = reducer @ K
+        left = K - known.T @ known  # a product that BLAS knows to be symmetric
+        if np.any(sign < 0):
+            left += 2 * known[sign < 0].T @ known[sign < 0]
         return cls(
             likelihood, found.sites, (0.0 if found.bounded else -np.inf, MOST_KNOWN / K.diagonal()),
             np.broadcast_to(likelihood.copies, len(K)), removed, (mean + variance * nu) / total,
