@@ -94,8 +94,8 @@ class EvidenceDisplay:
             found = getattr(self, name).shape
             if found != shape:
                 raise ValueError(
-                    f"{name} must have a row a gamma and a column a softness, shape {shape}; "
-                    f"got {found}."
+                    f"{name} must have one row per gamma and one column per softness, shape "
+                    f"{shape}; got {found}."
                 )
         if not np.all(np.isfinite(self.log_evidence)):
             raise ValueError("log_evidence must be finite.")

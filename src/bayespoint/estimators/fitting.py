@@ -219,7 +219,7 @@ def begin(
         changed = [name for name in changed if name in ("inference", SAME_DATA)]
     if changed:
         raise ValueError(
-            f"warm_start=True goes on with the last fit, but {changed} changed "
+            f"warm_start=True continues the last fit, but {changed} changed "
             f"since then. Set warm_start=False to start again."
         )
     trained = Trained(data.n_samples, data.distinct.row, before.trained.entropy, drawn_with)

@@ -194,16 +194,16 @@ def _cells(
         )
     if not settings.votes:
         raise ValueError(
-            f"decision={settings.decision!r} needs one Bayes point, which EP by cells has not "
-            f"({data.inputs.shape[0]} distinct rows, cells of {cells.cell_size}). Use "
+            f"decision={settings.decision!r} needs one Bayes point, which EP by cells does not "
+            f"have ({data.inputs.shape[0]} distinct rows, cells of {cells.cell_size}). Use "
             f"decision='calibrated' or 'vote', or a larger cell_size."
         )
     for name in CHOSEN_SETTINGS:
         if by_evidence(getattr(parameters, name)):
             raise ValueError(
-                f"{name}='evidence' is not there for EP by cells ({data.inputs.shape[0]} distinct "
-                f"rows, cells of {cells.cell_size}); give a number, leave the default, or a larger "
-                f"cell_size."
+                f"{name}='evidence' is not available for EP by cells ({data.inputs.shape[0]} "
+                f"distinct rows, cells of {cells.cell_size}); give a number, leave the default, or "
+                f"a larger cell_size."
             )
     return cells
 

@@ -167,7 +167,7 @@ def stream_of(fitted: Fitted) -> Stream:
     """Return what a model goes on with; refuse one that cannot."""
     if fitted.stream is None:
         raise ValueError(
-            f"partial_fit goes on with EP and its votes; this fit used inference="
+            f"partial_fit can continue only fits by EP with votes; this fit used inference="
             f"{fitted.settings.inference!r} and decision={fitted.settings.decision!r}, or is from "
             f"an older file. Set inference='ep' and decision='auto' and call fit, or partial_fit "
             f"of a new classifier."

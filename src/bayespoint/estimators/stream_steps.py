@@ -53,7 +53,7 @@ def check_goes_on(fitted: Fitted, parameters: Parameters) -> None:
     changed = [name for name, v in parameters.asked.items() if before.get(name, v) != v]
     if changed:
         raise ValueError(
-            f"partial_fit goes on with the model that there is, but {changed} changed since "
+            f"partial_fit continues the fitted model, but {changed} changed since "
             f"then. Set them back, or call fit to start again."
         )
 

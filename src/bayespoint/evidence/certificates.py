@@ -84,8 +84,8 @@ def certify(evidence: "Evidence", delta: float, n_settings: int) -> Certificate:
     check_positive_integer("n_settings", n_settings)
     if not evidence.trusted:
         warn(
-            "the estimate that the bounds are computed from is not to be trusted (it warned), and "
-            "so are they not.",
+            "the evidence behind these bounds cannot be trusted (it warned), so the bounds cannot "
+            "be trusted either.",
             ConvergenceWarning,
         )
     m, share = evidence.n_points, delta / n_settings

@@ -221,8 +221,8 @@ def _by_tilting(
     share = float(1 / weights.sum())
     if share > LARGEST_SHARE:
         warn(
-            f"one of {len(weights)} draws has {share:.0%} of all weight, so that the evidence and "
-            f"its standard error are not to be trusted: version space is too narrow for "
+            f"one of {len(weights)} draws has {share:.0%} of all weight, so the evidence and its "
+            f"standard error cannot be trusted: version space is too narrow for "
             f"method='tilting'. Raise n_draws, set softness > 0, or try method='bridge'.",
             ConvergenceWarning,
         )
@@ -255,8 +255,8 @@ def _by_bridges(
     drift = _drift(draws, runs)
     if abs(drift) > DRIFT:
         warn(
-            f"the halves of the run differ by {drift:.1f} standard errors: the balls have not come "
-            f"to rest, and the evidence is not to be trusted. Raise n_draws (now {n_draws}), set "
+            f"the halves of the run differ by {drift:.1f} standard errors: the balls have not "
+            f"converged, and the evidence cannot be trusted. Raise n_draws (now {n_draws}), set "
             f"softness > 0, or raise label_noise.",
             ConvergenceWarning,
         )

@@ -159,7 +159,7 @@ class GaussianPosterior:
         if len(noise) > 1:
             raise ValueError(
                 "label=True needs one rate of label noise; with one per point, the rate of a new "
-                "point is unknown. Fold it into label=False yourself."
+                "point is unknown. Use label=False and apply the rate yourself."
             )
         p = _probability(mean, variance + self.space.softness * np.asarray(diagonal, dtype=float))
         return check_answers("predictive", (1 - noise[0]) * p + noise[0] * (1 - p))
@@ -391,8 +391,8 @@ def warn_if_moving(posterior: GaussianPosterior, problem: str = "") -> None:
         )
     elif posterior.bounded:
         warn(
-            f"expectation propagation{problem} came to rest only with its sites bounded, and is "
-            f"less precise than otherwise. Raise softness, lower label_noise, or use the billiard.",
+            f"expectation propagation{problem} converged only with bounded sites, and is less "
+            f"precise than otherwise. Raise softness, lower label_noise, or use the billiard.",
             ConvergenceWarning,
         )
 
