@@ -32,29 +32,32 @@ LEAST_SLACK = 1e-9
 
 
 class PredictionSetClassifier(WrappingClassifier):
-    """Any scikit-learn classifier, with sets of classes that hold the true one with some certainty.
+    """Wrap a scikit-learn classifier so that it predicts sets of classes.
+
+    The true class is in the set with a given probability.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier with ``predict_proba``, or a pipeline that ends in one.
+        A classifier with ``predict_proba``, or a pipeline that ends with one.
     confidence_level : float in (0, 1), default=0.9
-        Share of cases whose true class is to be in their set.
+        Share of cases whose true class should be in their set.
     adaptive : bool, default=False
-        False: a set holds the classes of probability ``1 - thresholds_`` or more, the rule whose
-        sets are smallest on average (Sadinle et al., 2019). True: it holds the most probable ones
-        that together reach ``thresholds_`` (Romano et al., 2020), so that sets grow where cases are
-        hard and keep the coverage there, at the price of size.
+        If False, a set holds the classes with a probability of at least ``1 - thresholds_``; no
+        rule has smaller sets on average (Sadinle et al., 2019). If True, it holds the most probable
+        classes that together reach ``thresholds_`` (Romano et al., 2020): sets are larger for hard
+        cases, which keeps the coverage there.
     per_class : bool, default=False
-        Whether each class is to be in the sets of its own cases with that share, instead of all
-        cases together (Mondrian): rare classes are then not left out to the benefit of others.
+        Whether the share should hold for the cases of each class (Mondrian), instead of all cases
+        together, so that rare classes are not covered less than others.
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
-        Folds whose held-out rows calibrate the sets. "auto": none where the classifier itself knows
-        what it says of each row without it (``held_out_proba_``), else five, with the settings that
-        the final fit has chosen. With fewer than 400 rows, five that choose their own, if it
-        chooses any: a row that is held out has helped to choose them, which is felt then.
-        "prefit": `estimator` is fitted already, and `fit` gets rows that it has not seen; only
-        this, and a ``FrozenEstimator`` with any `cv`, has the guarantee of a proof (see Notes).
+        Folds whose held-out rows calibrate the sets. "auto": no folds if the classifier has
+        held-out probabilities of its training rows (``held_out_proba_``), otherwise five folds with
+        the settings that the final fit has chosen. With fewer than 400 rows and settings that are
+        chosen from the data, five folds that choose their own, because with so few rows it matters
+        that a held-out row has helped to choose the settings. "prefit": `estimator` is already
+        fitted, and `fit` gets rows that it has not seen; only this, and a ``FrozenEstimator`` with
+        any `cv`, has a proof (see Notes).
 
     Attributes
     ----------
@@ -63,7 +66,7 @@ class PredictionSetClassifier(WrappingClassifier):
     classes_ : ndarray of shape (n_classes,)
         Its classes.
     thresholds_ : ndarray of shape (n_classes,)
-        Largest score with which a class is in a set; inf: always.
+        Largest score with which a class is in a set; inf means always.
     coverage_ : float
         Share of held-out rows whose class is in their set.
     mean_size_ : float
@@ -75,25 +78,26 @@ class PredictionSetClassifier(WrappingClassifier):
 
     Notes
     -----
-    With ``cv="prefit"`` or a ``FrozenEstimator``, and rows that are exchangeable with those to come
+    With ``cv="prefit"`` or a ``FrozenEstimator``, and rows that are exchangeable with future rows
     (as independent rows of one distribution are), the probability that a set holds the true class
     is at least `confidence_level`, over the rows given to `fit` and the new one; with `per_class`,
     given its class. It is not a promise for every single x.
-    With ``held_out_proba_`` and folds no row is set aside, and nothing is proved: scores of rows
-    held out from the fit stand for those of new rows, though settings were chosen with all of them
-    (where rows are not few), and the final model has seen more. Thresholds then aim at
+
+    With ``held_out_proba_`` and folds no rows are set aside, and nothing is proved: scores of
+    held-out rows are used like those of new rows, although settings were chosen with all of them
+    (unless there are few rows), and the final model has seen more rows. Thresholds then aim at
     `confidence_level` itself, by one of two neighbouring scores, instead of at least that.
-    ``benchmarks/decisions.py`` measures it.
+    ``benchmarks/decisions.py`` measures the coverage.
 
-    **Empty sets**: no class is probable enough. Where the classifier is right more often than
-    `confidence_level`, some sets must be empty, or more true classes would be covered than asked
-    for; they mark the cases to look at. Raise `confidence_level`, or take the label of `predict`.
-    **Full sets**: no class can be excluded, as the case is hard, or because there are fewer than
-    ``confidence_level / (1 - confidence_level)`` held-out rows (of a class, with `per_class`), with
-    which no smaller set is certain enough; `fit` warns of the latter.
+    An empty set means that no class is probable enough. If the classifier is right more often than
+    `confidence_level`, some sets must be empty, because otherwise more cases would be covered;
+    look at these cases. Raise `confidence_level`, or use the label of `predict`. A full set means
+    that no class can be excluded, because the case is hard, or because there are fewer than
+    ``confidence_level / (1 - confidence_level)`` held-out rows (of a class, with `per_class`),
+    which is too few for smaller sets; `fit` warns about the latter.
 
-    Probabilities are those before any shift by the ``class_weight`` of our classifiers; other
-    classifiers are trained with theirs, and `fit` warns of it. Rows of weight 0 do not calibrate;
+    Probabilities do not include the ``class_weight`` of our classifiers; other classifiers are
+    trained with theirs, and `fit` warns about it. Rows of weight 0 are not used for calibration;
     others count once.
 
     References

@@ -24,65 +24,66 @@ def _has_costs(self: Any) -> bool:
 
 
 class RejectingClassifier(WrappingClassifier):
-    """Any scikit-learn classifier, with the right to abstain when it is not sure.
+    """Wrap a scikit-learn classifier so that it leaves doubtful cases undecided.
 
-    A case is decided if its confidence is above ``threshold_``, which `fit` finds from cases the
-    deciding model has not seen: for a wanted coverage, for a risk not to be exceeded, or for limits
-    on classes. With `costs`, the decision is the one of least expected cost, and may be to reject.
+    A case is decided if its confidence is above ``threshold_``, which `fit` finds from held-out
+    cases: for a given coverage, for a limit on the error rate, or for limits per class. With
+    `costs`, the decision is the one with the least expected cost, which may be to reject.
 
     Parameters
     ----------
     estimator : estimator
-        The classifier, or a pipeline that ends in one.
+        The classifier, or a pipeline that ends with one.
     coverage : float in (0, 1], default=None
-        Decide about this share of cases. Without any of `coverage`, `max_risk`, `costs` and limits
-        per class all are decided; at most one of them may be given.
+        Share of cases to decide. At most one of `coverage`, `max_risk`, `costs` and limits per
+        class may be given; without any of them, all cases are decided.
     max_risk : float in (0, 1), default=None
-        Decide as many cases as possible while the error among decided cases is at most this with
-        probability at least ``1 - delta`` (see Notes). If that cannot be shown for any threshold,
-        all cases are rejected, with a warning.
+        Decide as many cases as possible while the error rate among decided cases is at most this,
+        with probability at least ``1 - delta`` (see Notes). If that cannot be shown for any
+        threshold, all cases are rejected, with a warning.
     delta : float in (0, 1), default=0.05
-        Probability with which `max_risk`, or any of the limits per class, may fail.
+        Probability with which `max_risk`, or any of the limits per class, may not hold.
     costs : array-like, data frame, mapping or callable, default=None
-        What decisions cost: a row per true class and a column per decision, in the order of
-        ``classes_``, perhaps with one more column for rejecting. A data frame, or a mapping from
-        true class to a mapping from decision to cost, has names instead, "reject" for rejecting.
-        A callable gets X and returns an array of shape (n_samples, n_classes, n_decisions). Any
-        finite numbers will do; gains are negative. `predict` takes the decision of least expected
-        cost, and rejects on a tie. The estimator must have no ``class_weight``, which would count
-        beside the costs.
+        What decisions cost: one row per true class and one column per decision, in the order of
+        ``classes_``, optionally with one more column for rejecting. A data frame, or a mapping from
+        true class to a mapping from decision to cost, uses names instead, and "reject" for
+        rejecting. A callable gets X and returns an array of shape (n_samples, n_classes,
+        n_decisions). Costs may be any finite numbers; gains are negative. `predict` takes the
+        decision with the least expected cost, and rejects on a tie. The estimator must not have a
+        ``class_weight``, which would count in addition to the costs.
     min_precision : dict, default=None
-        Limits by class: of the cases that are given this label, at least such a share is to have
-        it. Cases are rejected until that is shown on held-out cases, with a warning where it cannot
-        be. Aims at all limits holding together with probability ``1 - delta``; proved with
-        ``cv="prefit"`` (see Notes).
+        From class to share: at least this share of the cases that get this label must have it.
+        Cases are rejected until that is shown on held-out cases, with a warning if it cannot be.
+        All limits are to hold together with probability ``1 - delta``; proved with ``cv="prefit"``
+        (see Notes).
     min_recall : dict, default=None
-        Limits by class: of the cases of this class, at least such a share is to get its label or be
-        rejected, so that at most the rest is taken for another class. As `min_precision`.
+        From class to share: at least this share of the cases of this class must get its label or
+        be rejected, so that at most the rest gets another label. Otherwise as `min_precision`.
     confidence : {"auto", "probability", "gap", "output", "vote"} or callable, default="auto"
-        "auto": "probability" or "gap", whichever ranks the held-out cases better (``confidence_``
-        says which). "probability": that of the label predicted, by ``predict_proba``.
-        "output": the largest output (Herbrich and Graepel, 2001), from ``decision_function`` or,
-        in its absence, ``predict_proba``. "gap": best minus second best output. A two-class
-        ``decision_function`` f stands for the outputs -f and f, so these are abs(f) and 2 abs(f).
-        "vote": share of committee members that agree with the prediction; members come from
-        ``sample_proba`` if there is one, else from ``estimators_`` (forests, bagging).
-        A callable gets the fitted estimator and X and returns one score per row. "probability" and
-        "gap" are those before any shift by the ``class_weight`` of our classifiers: it says what
-        costs more, not what is sure. Limits per class take "probability", `costs` none of these.
+        How the confidence of a case is measured. "auto": "probability" or "gap", whichever ranks
+        held-out cases better (``confidence_`` says which). "probability": the probability of the
+        predicted label. "output": the largest output (Herbrich and Graepel, 2001), from
+        ``decision_function`` or, without one, ``predict_proba``. "gap": largest minus second
+        largest output. With two classes, the outputs are -f and f for ``decision_function`` f, so
+        these are abs(f) and 2 abs(f). "vote": share of committee members that agree with the
+        prediction; members come from ``sample_proba`` if there is one, otherwise from
+        ``estimators_`` (forests, bagging). A callable gets the fitted estimator and X and returns
+        one score per row. "probability" and "gap" do not include the ``class_weight`` of our
+        classifiers, which says what costs more, not what is sure. Limits per class use
+        "probability"; `costs` use none of these.
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
-        Folds whose held-out rows give the threshold; each row may be held out once only.
-        "auto": none where the classifier itself knows what it says of each row without it
-        (``held_out_proba_``, also as the last step of a pipeline whose other steps do the same
-        when they are fitted again without y), else five, with the settings that the final fit has
-        chosen (``settled()``).
-        "prefit": `estimator` is fitted already, and `fit` gets data that it has not seen.
+        Folds whose held-out rows give the threshold; each row may be held out only once. "auto":
+        no folds if the classifier has held-out probabilities of its training rows
+        (``held_out_proba_``, also as the last step of a pipeline whose other steps do not depend
+        on y), otherwise five folds, with the settings that the final fit has chosen
+        (``settled()``). "prefit": `estimator` is already fitted, and `fit` gets data that it has
+        not seen.
     reject_label : object, default=None
-        What `predict` gives for rejected cases; must not be one of the classes. With None,
+        What `predict` returns for rejected cases; must not be one of the classes. With None,
         `predict` returns an array of dtype object.
     reject_cost : float, default=None
-        Cost in `score` of a rejected case, where an error costs 1; None: 0.5. With `costs`, which
-        say it themselves, it must be None.
+        Cost of a rejected case in `score`, where an error costs 1; None means 0.5. Must be None
+        with `costs`, which include this cost.
 
     Attributes
     ----------
@@ -91,15 +92,17 @@ class RejectingClassifier(WrappingClassifier):
     classes_ : ndarray of shape (n_classes,)
         Its classes.
     threshold_ : float or ndarray of shape (n_classes,)
-        Cases with confidence above it are decided; -inf: all, inf: none. With limits per class, one
-        for each label. With `costs`, 0 where they have a column for rejecting, else -inf.
+        Cases with a confidence above it are decided; -inf decides all, inf none. With limits per
+        class, one threshold per label. With `costs`, 0 if they have a column for rejecting,
+        otherwise -inf.
     coverage_ : float
-        Share of the held-out cases that the threshold decides. With `costs`, for which no case is
-        held out, of those of ``held_out_proba_``; NaN where the classifier has none.
+        Share of held-out cases that the threshold decides. With `costs`, for which no cases are
+        held out, the share among ``held_out_proba_``; NaN if the classifier has none.
     costs_ : ndarray of shape (n_classes, n_decisions) or None
-        The matrix of `costs`, in the order of the classes, if they are one.
+        The costs as a matrix in the order of the classes; None without costs, or if they are a
+        callable.
     risk_bound_ : float
-        Upper bound on the risk at the threshold; where every case is rejected, at the threshold
+        Upper bound on the risk at the threshold; if every case is rejected, at the threshold
         that was tested first; 1 without `max_risk`.
     confidence_ : str or callable
         The rule used; "cost" with `costs`.
@@ -110,28 +113,30 @@ class RejectingClassifier(WrappingClassifier):
 
     Notes
     -----
-    With ``cv="prefit"`` the bound at each threshold is exact: if the rows given to `fit` and those
-    to come are drawn independently from one distribution, the probability, over the rows given to
-    `fit`, that the true risk of decided cases exceeds `max_risk` is at most `delta`. That several
-    thresholds are tested one after the other takes them as fixed beforehand; they are ranks of the
-    confidences, for which this is not proved, but tested on data whose risk is known.
+    With ``cv="prefit"`` the bound at each threshold is exact: if the rows given to `fit` and future
+    rows are drawn independently from one distribution, then the probability, over the rows given
+    to `fit`, that the true risk of decided cases exceeds `max_risk` is at most `delta`. Several
+    thresholds are tested one after the other, which assumes that they are fixed beforehand; here
+    they are ranks of the confidences, for which this is not proved, but tested on data whose risk
+    is known.
+
     With folds, the bound is computed from the models of the folds, each on rows it has not seen,
-    and used for `estimator_`, fitted again on all rows. It then holds as far as `estimator_` errs
-    no more, and has the same distribution of confidences, as those models; usually it errs less.
-    Outputs of all folds are pooled, which takes for granted that folds share one scale. The same
-    goes for ``held_out_proba_``.
+    and used for `estimator_`, which is fitted on all rows. It holds if `estimator_` makes no more
+    errors than those models and has the same distribution of confidences; usually it makes fewer
+    errors. Outputs of all folds are pooled, which assumes that they have the same scale. The same
+    applies to ``held_out_proba_``.
 
     Limits per class are tested at thresholds on the probability of the label that are fixed
     beforehand, each limit with its share of `delta`, by exact binomial tests one after the other
     until one fails. With ``cv="prefit"`` and independent rows of one distribution this is a proof:
     given the model, the probability, over the rows given to `fit`, that any limit does not hold for
-    cases to come is at most `delta`. With folds and ``held_out_proba_`` it holds as above.
+    future cases is at most `delta`. With folds and ``held_out_proba_`` it holds as above.
 
-    With routing of metadata enabled, `fit` passes on what the estimator, or the splitter of `cv`,
+    With metadata routing enabled, `fit` passes on what the estimator, or the splitter of `cv`,
     requests.
 
-    Weights train the classifier; thresholds count each row of positive weight once, as the bound
-    is about cases as they come.
+    Sample weights are used to train the classifier; thresholds count each row of positive weight
+    once, because the bound is about single cases.
 
     References
     ----------
@@ -149,7 +154,7 @@ class RejectingClassifier(WrappingClassifier):
     >>> clf.coverage_
     0.9
 
-    Taking class 2 for class 1 costs 5, other mistakes 1, and not to decide 0.3:
+    Labelling class 2 as class 1 costs 5, other errors cost 1, and rejecting costs 0.3:
 
     >>> from sklearn.naive_bayes import GaussianNB
     >>> costs = [[0, 1, 1, 0.3], [1, 0, 1, 0.3], [1, 5, 0, 0.3]]
