@@ -220,13 +220,13 @@ def test_gains_in_the_place_of_costs_are_told():
     """All the same, right decisions may cost something, less than wrong ones."""
     for gains in ([[1, 0], [0, 1]], [[0, -10], [-1, 0]], [[5, 0, 4], [0, 9, 7]]):
         with pytest.warns(
-            UserWarning, match=r"right decision cost more .* gains, give -costs"
+            UserWarning, match=r"right decision cost more .* gains, change their signs"
         ) as told:
             clf = deciding(gains)
         assert len(told) == 1
         assert_array_equal(clf.decide(X)[0], 1 - deciding(-np.array(gains)).decide(X)[0])
     of_rows = np.tile([[1.0, 0.0], [0.0, 1.0]], (len(X), 1, 1))
-    with pytest.warns(UserWarning, match="gains, give -costs"):
+    with pytest.warns(UserWarning, match="gains, change their signs"):
         deciding(lambda _: of_rows)
     deciding([[1, 8], [1, 0.5]])
     deciding(lambda X: np.where(np.arange(len(X))[:, None, None] > 0, -1, 1) * of_rows)

@@ -83,7 +83,7 @@ def _gains(costs: Array, names: Sequence[Any]) -> Iterator[str]:
         shown = ", ".join(repr(names[c]) for c in np.flatnonzero(dearest).tolist())
         yield (
             f"costs has the right decision cost more than any wrong one for true class {shown}, so "
-            "wrong labels are preferred; if these are gains, give -costs."
+            "wrong labels are preferred; if these are gains, change their signs."
         )
 
 

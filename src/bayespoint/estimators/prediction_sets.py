@@ -185,7 +185,8 @@ class PredictionSetClassifier(WrappingClassifier):
                    for c in np.flatnonzero(self.thresholds_ == np.inf)]  # fmt: skip
         if few:
             least = int(np.ceil(level / (1 - level) - LEAST_SLACK))
-            follows = "every set holds it" if self.per_class else "all sets are full"
+            held = "it" if len(few) == 1 else "them"
+            follows = f"every set holds {held}" if self.per_class else "all sets are full"
             warn(
                 f"confidence_level={level} takes {least} held-out rows or more, and there are "
                 f"fewer of {', '.join(few)}, so {follows}; give more data, or lower it.",
