@@ -111,17 +111,6 @@ def test_files_that_are_there_are_left_alone(home, monkeypatch, tmp_path):
     assert "1 of 1 files are there.\nNot as published, and used as they are: 1." in result.output
 
 
-def test_what_has_no_checksum_must_begin_as_the_published_file(home, monkeypatch):
-    served, address = home
-    source = sources.SOURCES["raetsch"][0]
-    (served / "page").write_text("<html>Not found</html>")
-    (served / "sets").write_bytes(b"MATLAB 5.0 MAT-file, and so on")
-    for file, status in (("page", sources.SKIPPED), ("sets", sources.FETCHED)):
-        found = source._replace(addresses=(f"{address}/{file}",))
-        monkeypatch.setattr(sources, "SOURCES", {"raetsch": (found,)})
-        assert [o.status for o in sources.fetch()] == [status]
-
-
 def test_what_unpacks_to_far_too_much_is_no_file(home, monkeypatch):
     served, address = home
     (served / "bomb").write_bytes(gzip.compress(ROWS.encode() * 100))
@@ -134,7 +123,7 @@ def test_what_unpacks_to_far_too_much_is_no_file(home, monkeypatch):
 @pytest.mark.usefixtures("home")
 def test_addresses_that_are_no_web_are_not_opened(monkeypatch, tmp_path):
     (tmp_path / "file").write_text(ROWS)
-    publish(monkeypatch, f"file://{tmp_path}", "file", sha256="")
+    publish(monkeypatch, f"file://{tmp_path}", "file", sha256=content_sha256(ROWS.encode(), True))
     assert [o.status for o in sources.fetch()] == [sources.SKIPPED]
 
 
@@ -203,6 +192,12 @@ def test_rows_of_uci_become_raetschs():
     np.testing.assert_allclose(both.std(axis=0, ddof=1), 1)
     assert set(y) == {-1, 1}
     assert len(raetsch_sets.MADE) == 5
+
+
+def test_every_file_has_a_checksum():
+    every = [source for files in sources.SOURCES.values() for source in files]
+    assert all(len(source.sha256) == 64 for source in every)
+    assert len({source.sha256 for source in every}) == len(every)
 
 
 @pytest.mark.skipif(not os.environ.get(sources.VARIABLE), reason="needs the folder of data sets")

@@ -34,10 +34,9 @@ class Source(NamedTuple):
 
     path: str
     addresses: tuple[str, ...]
-    sha256: str = ""  # empty where none is known to us
+    sha256: str
     text: bool = True
     instead: str = ""  # another file that holds the same, packed otherwise
-    start: bytes = b""  # what it begins with, where no checksum tells that it is no error page
 
 
 class Outcome(NamedTuple):
@@ -133,8 +132,9 @@ SOURCES: dict[str, tuple[Source, ...]] = {
     ),
     "raetsch": (
         Source(
-            "raetsch/benchmarks.mat", (f"{_RAETSCH}/raw/master/benchmarks.mat",), text=False,
-            instead="raetsch/raetsch.npz", start=b"MATLAB 5.0",
+            "raetsch/benchmarks.mat", (f"{_RAETSCH}/raw/master/benchmarks.mat",),
+            "47c19e4bc4716edc4077cfa5ea61edf4d02af4ec51a0ecfe035626ae8b561c75",
+            text=False, instead="raetsch/raetsch.npz",
         ),
     ),
     "covtype": (
@@ -222,7 +222,7 @@ def _fetch_one(source: Source, folder: Path) -> Outcome:
     if source.instead and not path.exists() and (folder / source.instead).exists():
         return Outcome(source, THERE, f"as {source.instead}")
     if path.exists():
-        same = _is_published(source, path.read_bytes())
+        same = content_sha256(path.read_bytes(), source.text) == source.sha256
         why = "" if same else f"{path} is not the published file; it is used as it is"
         return Outcome(source, THERE if same else DIFFERS, why)
     reasons = []
@@ -232,21 +232,13 @@ def _fetch_one(source: Source, folder: Path) -> Outcome:
         except (OSError, HTTPException, ValueError) as error:
             reasons.append(f"{address}: {error}")
             continue
-        if _is_published(source, content):
+        if content_sha256(content, source.text) == source.sha256:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as stream:
                 stream.write(content)
-            known = "checksum right" if source.sha256 else "no checksum is known to us"
-            return Outcome(source, FETCHED, f"{address} ({known})")
-        what = "checksum" if source.sha256 else "beginning"
-        reasons.append(f"{address}: its {what} is not that of the published file")
+            return Outcome(source, FETCHED, f"{address} (checksum right)")
+        reasons.append(f"{address}: its checksum is not that of the published file")
     return Outcome(source, SKIPPED, "; ".join(reasons))
-
-
-def _is_published(source: Source, content: bytes) -> bool:
-    if not source.sha256:
-        return content.startswith(source.start)
-    return content_sha256(content, source.text) == source.sha256
 
 
 def _download(address: str) -> bytes:
