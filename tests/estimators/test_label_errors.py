@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import VersionSpace
+from bayespoint.estimators import making
 from bayespoint.estimators.label_errors import label_errors, noise_of_rates, sampled_without
 from bayespoint.inference import expectation_propagation
 from bayespoint.inference.problem import Problem
@@ -367,11 +368,19 @@ def test_class_weights_shift_decisions_and_not_what_is_wrong():
 
 
 @pytest.mark.parametrize("inference", SAMPLERS)
-def test_a_warm_start_counts_all_draws(inference):
+def test_a_warm_start_counts_all_draws(inference, monkeypatch):
+    counted = []
+
+    def seen(problem, coef, *others):
+        counted.append([len(draws) for draws in coef])
+        return sampled_without(problem, coef, *others)
+
+    monkeypatch.setattr(making, "sampled_without", seen)
     X, y, *_ = flowers(2, step=6)
     clf = classifier(inference=inference, warm_start=True, label_noise=0.1).fit(X, y)
-    before = clf.label_error_proba_
+    before, n_before = clf.label_error_proba_, clf.n_draws_
     clf.set_params(n_draws=24).fit(X, y)
+    assert counted == [[n_before], [24]]
     at_once = classifier(inference=inference, label_noise=0.1, n_draws=24).fit(X, y)
     assert_allclose(clf.label_error_proba_, at_once.label_error_proba_, atol=0.15)
     assert not np.array_equal(clf.label_error_proba_, before)
