@@ -34,7 +34,7 @@ class FeatureImportanceDisplay:
     Parameters
     ----------
     names : array-like of str, shape (n,)
-        Of features, or of groups of them.
+        Names of features, or of groups of features.
     importances, errors : array-like of shape (n,)
         As ``feature_importances_`` and ``feature_importances_std_`` of
         :class:`BayesPointClassifier`.
@@ -106,13 +106,13 @@ class FeatureImportanceDisplay:
         Parameters
         ----------
         estimator : BayesPointClassifier
-            Fitted, or a pipeline that ends in one, or a :class:`RejectingClassifier` of one. With
-            ``feature_groups`` a group is one point, under its label.
+            Fitted classifier, a pipeline that ends with one, or a :class:`RejectingClassifier`
+            around one. With ``feature_groups`` a group is one point, under its label.
         feature_names : sequence of str, default=None
-            One for each column that the classifier takes; by default those that it has seen
-            (``feature_names_in_``), or what the pipeline calls them, or numbers.
+            One name per column of the classifier's input; by default ``feature_names_in_``, the
+            names that the pipeline gives, or numbers.
         max_features : int, default=20
-            How many are drawn, at most: the most important.
+            Largest number of features to draw, the most important ones.
         ax, **kwargs
             As for :meth:`plot`.
 

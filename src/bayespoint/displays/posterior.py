@@ -19,25 +19,25 @@ class PosteriorDisplay:
 
     "sphere"
         For points that span three dimensions: the half of the unit sphere around the Bayes point,
-        in a projection that keeps areas, so that uniform draws look uniform. The wall of each
-        training point is a great circle. Version space is shaded; with label noise, each cell is
-        the darker, the more probable it is.
+        in a projection that preserves areas, so that uniform draws look uniform. The wall of each
+        training point is a great circle. Version space is shaded; with label noise, cells are
+        darker the more probable they are.
     "trace"
-        Chain by chain, the course of a summary of the draws with its moving mean, and a histogram
-        of its ranks among the draws of all chains. Where chains agree and draws are independent,
-        all bars lie in the grey band in 95 of 100 pictures; dependent draws are thinned first, to
-        no fewer than 100 a chain. A single chain is compared with itself, half by half.
+        For each chain, a trace of a summary of the draws with its moving mean, and a histogram
+        of its ranks among the draws of all chains. If chains agree and draws are independent,
+        all bars lie in the grey band in 95 of 100 pictures; correlated draws are thinned first, to
+        at least 100 per chain. A single chain is compared with itself, half by half.
 
     Parameters
     ----------
     posterior : Posterior
         With outputs at its training points, as :func:`inference.sample_billiard` gives.
     kind : {"auto", "sphere", "trace"}, default="auto"
-        "auto" is "sphere" where the points span three dimensions and no summary is asked for.
+        "auto" means "sphere" if the points span three dimensions and no summary is given.
     summary : {"errors", "margin"} or int or list of these, default=None
         What "trace" shows: the number of training errors, the smallest margin, or the output at
-        the training point of that number. By default the errors if there is label noise, else the
-        output whose effective sample size is lowest.
+        the training point of that number. By default the errors if there is label noise, otherwise
+        the output with the lowest effective sample size.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class PosteriorDisplay:
     globe_ : matplotlib Axes or None
         Sphere: the inset with all of the half sphere.
     lines_, bars_ : list
-        Trace: for each summary a list with one Line2D, one BarContainer a chain.
+        Trace: for each summary a list with one Line2D, or one BarContainer, per chain.
 
     Examples
     --------

@@ -43,31 +43,31 @@ LABEL = "Log-loss before learning\n(nats per row)"
 
 
 class PredictiveDisplay:
-    """Log-loss of the rows of a stream before they were learnt, and where it breaks.
+    """Log-loss of the rows of a stream before they were learnt, and where it suddenly rises.
 
-    A thin line has the log-loss of each call of `partial_fit`, a thick one its moving mean over
-    8 % of the rows, centred, which starts again at a break. A dashed line marks each break: the
-    mean of 3 to 50 calls, with or without the largest of them, is above that of the 20 or 50 calls
-    before them, or of all if these are 10 at least, by more than chance. That is Student's t of the
-    cube roots of losses, which are closer to normal, weighted by rows; its probability is at most
-    1 % over the number of such comparisons, so that a stream whose rule never changes has a mark in
-    about one case of a hundred at most. Calls of few rows are joined first, to 30 rows at least and
-    500 calls at most.
+    A thin line shows the log-loss of each call of `partial_fit`, a thick one its centred moving
+    mean over 8 % of the rows, which starts again at each break. A dashed line marks a break: the
+    mean of 3 to 50 calls, with or without the largest of them, is significantly above that of the
+    20 or 50 calls before them (or of all calls before them, if these are at least 10). The test is
+    Student's t of the cube roots of the losses, which are closer to normal, weighted by rows, at a
+    level of 1 % divided by the number of comparisons. So at most about one in a hundred streams
+    that never change has a mark. Calls with few rows are first joined, to at least 30 rows and at
+    most 500 calls.
 
     Make one with :meth:`from_estimator`.
 
     Parameters
     ----------
     rows : array-like of shape (n_calls,)
-        Rows of each call.
+        Number of rows of each call.
     log_predictive : array-like of shape (n_calls,)
-        Mean log-probability of their labels before they were learnt, NaN where there is none, as
+        Mean log-probability of their labels before they were learnt, or NaN, as in
         ``log_predictive_`` of :class:`BayesPointClassifier`.
 
     Attributes
     ----------
     breaks_ : ndarray of int
-        Rows that had been seen when the loss broke.
+        Number of rows seen before each break.
     line_, smooth_ : matplotlib Line2D
         Loss of each call, at the last of its rows; the moving mean.
     marks_ : list of matplotlib Line2D
@@ -130,12 +130,12 @@ class PredictiveDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a classifier said of the rows of `partial_fit`.
+        """Draw how well a classifier predicted the rows of `partial_fit`.
 
         Parameters
         ----------
         estimator : BayesPointClassifier
-            That has learnt by `partial_fit`, or a pipeline that ends in one.
+            Classifier trained by `partial_fit`, or a pipeline that ends with one.
         ax, **kwargs
             As for :meth:`plot`.
 

@@ -18,7 +18,7 @@ from bayespoint.estimators.classifier import BayesPointClassifier
 
 
 class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A `BayesPointClassifier` that is fitted on a Dask cluster, to data that lie there.
+    """A `BayesPointClassifier` that is fitted on a Dask cluster.
 
     The model is the one that `BayesPointClassifier` finds from the same rows on one machine, for
     any number of workers, threads and partitions. Rows go to cells once for each tree; then cells
