@@ -249,12 +249,12 @@ in [−1, 1]³, labelled by
 a random linear rule, linear kernel, no bias. In the regular version space the centre of the
 largest ball (the SVM) and the Bayes point nearly coincide, 6.1 and 6.0 % errors; in the elongated
 one they are far apart, 15.1 and 8.0 %.""",
-    now=f"""The two problems were picked as illustrations, so their four numbers cannot be met. We
-ask over 10,000 problems whether the statements hold and whether such problems occur. (With 1,000,
-as first planned, the growth of the gain with elongation was still within chance.) The Bayes point
-is exact: the centre of mass of a spherical polygon has a closed form. Elongation is the largest
-angle between two corners over the diameter of the largest circle inside. The picture shows the
-problems at the {QUANTILES["regular"]:.0%} and {QUANTILES["elongated"]:.0%} quantiles of
+    now=f"""The two problems were picked as illustrations, so their four numbers cannot be
+reproduced. We test on 10,000 problems whether the statements hold and whether such problems occur.
+(With 1,000, as first planned, the growth of the gain with elongation was still within chance.) The
+Bayes point is exact: the centre of mass of a spherical polygon has a closed form. Elongation is
+the largest angle between two corners over the diameter of the largest circle inside. The picture
+shows the problems at the {QUANTILES["regular"]:.0%} and {QUANTILES["elongated"]:.0%} quantiles of
 elongation, chosen without looking at errors; the billiard runs there, too. The largest ball is the
 SVM's only if points have equal length, which these do not: we take the ball's centre, as in the
 picture, and report the SVM on points as they are beside it.""",

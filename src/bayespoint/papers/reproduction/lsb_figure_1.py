@@ -255,12 +255,12 @@ same distribution. JMLR shows the same picture as its figure 4 and says that the
 additive and a multiplicative constant.""",
     now="""Ten random subsets of the same sizes. Grey values are 0 to 255, as in JMLR's other
 experiments with MNIST. Perceptrons add points as they are, not scaled to unit length in feature
-space. Gibbs draws are 1,000 steps apart, after 20,000 steps; tests count effective draws. The
-exact billiard checks the sampler. The test after matching both constants spreads each number of
-errors at random over ± ½ and takes its limits from random permutations, because the constants are
-estimated; on synthetic samples of one law it rejects in 3 to 4 % at a nominal 5 %. (Before a review
-it used tables for known constants, and rejected in none of the ten subsets.) Small run: two
-subsets, 50 steps.""",
+space. Gibbs draws are 1,000 steps apart, after 20,000 steps; tests use the number of effective
+draws. The exact billiard checks the sampler. For the test after matching both constants, each
+number of errors is spread at random over ± ½, and the limits come from random permutations,
+because the constants are estimated; on synthetic samples of one distribution it rejects in 3 to 4
+% at a nominal 5 %. (An earlier version used tables for known constants, and rejected in none of
+the ten subsets.) Small run: two subsets, 50 steps.""",
     measure=measure,
     compare=compare,
     draw=draw,

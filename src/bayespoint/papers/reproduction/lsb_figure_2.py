@@ -97,10 +97,10 @@ ten unit classifiers have the largest mean output. The images with the smallest 
 are rejected; a table has the error of the others for 0 to 10 %.""",
     now="""The same with 100 perceptrons per class: every ten of them are one run of the paper,
 and together they show how the error depends on their number. Grey values are 0 to 255, as JMLR
-says of this experiment. A support vector machine is not run; its 1.4 % is the paper's. The
-condition of the row "at any time" was mistyped in the first full run, where it failed; it was
-corrected with these numbers known, and its limit of a fifth is ours. Small run: 6,000 training and
-2,000 test images, 20 perceptrons per class.""",
+says of this experiment. A support vector machine is not run; its 1.4 % is the paper's. In the
+first full run the condition of the row "at any time" had a typing error, and failed; it was
+corrected after these numbers were known. Its limit of a fifth is ours. Small run: 6,000 training
+and 2,000 test images, 20 perceptrons per class.""",
     measure=measure,
     compare=compare,
     draw=draw,

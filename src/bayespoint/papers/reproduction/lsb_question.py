@@ -431,10 +431,10 @@ related. It has no numbers: all rows below are our own hypotheses.""",
 that they are nearly independent, in four problems: 20 sets of digits as in figure 1; 20 random
 halves of sonar (RBF, σ = 1 as in JMLR's table; they overlap, so standard errors over them are too
 small); 20 sets of ten random points on the sphere in space with a linear teacher; and the cone of
-50 points at 60° to each other, where the centre of mass is known. If the laws are the same, ranks
-of perceptrons among the exact draws are uniform; a chi-square test over {N_BINS} bins counts
-effective draws. A second billiard of {N_CHECK:,} draws goes through the same tests as a check
-(grey in the picture). Small run: three sets of each.""",
+50 points at 60° to each other, where the centre of mass is known. If the distributions are the
+same, ranks of perceptrons among the exact draws are uniform; a chi-square test over {N_BINS} bins
+counts effective draws. A second billiard of {N_CHECK:,} draws goes through the same tests as a
+check (grey in the picture). Small run: three sets of each.""",
     measure=measure,
     compare=compare,
     draw=draw,

@@ -146,8 +146,7 @@ isotropic directions, because a perceptron lives in input space; the *exact bill
 draws with four balls. The probability of a right answer is exact: one less the angle between
 centre and teacher, over π. The published number of a row is the curve, which we compute. The
 theory is for infinitely many dimensions; in 100 the error is up to 2.5 % smaller. That is the
-tolerance, on this side only (until a review after the full run it had been allowed on both
-sides).""",
+tolerance, on this side only (in the full run it was first allowed on both sides).""",
     measure=measure,
     compare=compare,
     draw=draw,
