@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bayespoint._support.threads import Threads
+from bayespoint._support.threads import Threads, open_threads
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.sites import SiteGaussian, Sites, combined
 from bayespoint.space.kernels import Kernel, Points
@@ -43,7 +43,8 @@ class Origin:
         """Return what was made under a name, or make it; two threads may make it twice."""
         held = _MADE.setdefault(self, {})
         if name not in held:
-            held[name] = make()
+            with open_threads(1):  # as in fits: more threads of BLAS would round otherwise
+                held[name] = make()
         return held[name]
 
 

@@ -78,8 +78,10 @@ def category_from(state: dict[str, Any], max_categories: int) -> Category:
 
 def number_from(state: Any) -> Number:
     """Number of a stored state; a ValueError if it is not valid."""
+    check(isinstance(state, dict), "a number must be an object")
+    state = {"notation": list(PLAIN)} | state  # which older files do not have
     check(
-        isinstance(state, dict) and set(state) == {"kind", *Number._fields},
+        set(state) == {"kind", *Number._fields},
         "a number has median, mean, scale, knots, places and notation",
     )
     check(isinstance(state["name"], str), "a number needs a name")
