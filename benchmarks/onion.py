@@ -57,7 +57,7 @@ def published_shells(space, directions, seed):
 
 
 def onion_problem(Z, y, n_runs, seed):
-    """Print a row a shell; return the angles of the published centres."""
+    """Print one row per shell; return the angles of the published centres."""
     space = VersionSpace(Z @ Z.T, y)
     counts, exact, exact_error = shells_by_rejection(
         Z, y, REJECTION_DRAWS, np.random.default_rng(seed)

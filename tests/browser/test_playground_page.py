@@ -139,7 +139,7 @@ def test_sliders_change_what_they_say(page):
     assert page.evaluate("[state.noise, world.space.noise]") == [0.2, 0.2]
     slide(page, "softness", 21)
     assert page.evaluate("world.space.softness") == pytest.approx(0.1)
-    assert page.evaluate("world.space.size") == 15  # three weights, and one a point
+    assert page.evaluate("world.space.size") == 15  # three weights, and one per point
     slide(page, "speed", 2)
     assert page.locator("#speed-out").text_content() == "100 rad/s"
     speed = page.get_by_role("slider", name="Speed", exact=True)

@@ -52,7 +52,7 @@ def test_as_on_the_host(settings):
     assert_alike(device, host, NEW)
     weight = np.random.default_rng(0).choice([0.3, 1, 2, 5], size=300)
     host, device = (fitted(weight=weight, **settings, device=d) for d in ("cpu", "cuda"))
-    # Cells around landmarks that are chosen may come to rest a visit earlier or later.
+    # Cells around landmarks that are chosen may converge a visit earlier or later.
     assert_alike(device, host, NEW, atol=5e-3 if "held-out" in settings.values() else 2e-4)
 
 

@@ -300,7 +300,7 @@ def test_what_fades_is_what_was_said_and_not_the_prior():
 
 @pytest.mark.parametrize("max_time", [None, 0.0], ids=["at rest", "no time"])
 def test_mean_precision_and_coefficients_are_those_of_the_sites(max_time):
-    """Also of sites that had no time to come to rest."""
+    """Also of sites that had no time to converge."""
     tree = tree_of()
     cell = tree.route(X)
     _, (one,) = in_batches([70, M], Z, tree=tree, max_time=max_time)

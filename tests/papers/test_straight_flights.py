@@ -42,7 +42,7 @@ def lengths(space):
 
 
 class Explicit:
-    """Points in coordinates, with an axis for the bias and one a point for its softness."""
+    """Points in coordinates, with an axis for the bias and one per point for its softness."""
 
     def __init__(self, m=6, dim=9, bias=0.0, softness=0.0, seed=0):
         rng = np.random.default_rng(seed)

@@ -92,7 +92,7 @@ def run_reproduce(
 def _ran(
     console: Console, name: str, folder: Path, settings: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Run one item, or redraw it without settings; None if that fails, and others shall run."""
+    """Run one item, or redraw it without settings; None if that fails, so that others can run."""
     try:
         if settings is None:
             return _redraw(name, folder)
