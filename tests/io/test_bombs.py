@@ -55,19 +55,26 @@ def test_packed_tables_that_grow(how, name, tmp_path):
 
 
 # What a file of 2 MB that grows just less than 100 times says of itself, read at once or in chunks.
+LONG_LINE = r"line {} has more than 16,777,216 characters.*--trusted"
+EMPTY_LINES = "more than 10,000 empty lines.*--trusted"
+LINES = r"unpacks to more than [\d,]+ lines, the limit.*--max-bytes"
 BELOW_THE_RATIO = {
-    "one long field": "line 2 has more than 16,777,216 characters",
-    "spaces": "line 2 has more than 16,777,216 characters",
-    "spaces first": "line 1 has more than 16,777,216 characters",
-    "newlines": "more than 10,000 empty lines",
-    "newlines first": "more than 10,000 empty lines",
-    "names": "line 1 has more than 16,777,216 characters",
-    "features": "line 1 has more than 16,777,216 characters",
-    "comments": "more than 10,000 empty lines",
-    "long lines": "line 2: a cell has more than 131,072",
+    "one long field": LONG_LINE.format(2),
+    "spaces": LONG_LINE.format(2),
+    "spaces first": LONG_LINE.format(1),
+    "newlines": f"{EMPTY_LINES}|{LINES}",
+    "newlines first": f"{EMPTY_LINES}|{LINES}",
+    "names": LONG_LINE.format(1),
+    "features": LONG_LINE.format(1),
+    "comments": LINES,
+    "long lines": r"line 2: a cell has more than 131,072.*field_size_limit",
+    "rows": LINES,
 }
-QUICK = ("read_table", "names")
-LONG_LINES = ("a.csv.gz", b"x\n", b"a" * 2**19 + b"\n" + b"b" * (2**19 - 1), "")
+QUICK = ("read_table", "rows")
+MORE = {
+    "long lines": ("a.csv.gz", b"x\n", b"a" * 2**19 + b"\n" + b"b" * (2**19 - 1), ""),
+    "rows": ("a.csv.gz", b"x\n", b"0\n", ""),
+}
 
 
 @pytest.mark.parametrize(
@@ -79,11 +86,23 @@ LONG_LINES = ("a.csv.gz", b"x\n", b"a" * 2**19 + b"\n" + b"b" * (2**19 - 1), "")
     ],
 )  # fmt: skip
 def test_packed_tables_that_grow_less(how, name, tmp_path):
-    ending, start, repeated, _ = GROWING.get(name, LONG_LINES)
+    ending, start, repeated, _ = (GROWING | MORE)[name]
     path = write_gzip(tmp_path / ending, start, repeated, 190 * MIB, padding=int(3.3 * MIB))
     assert 1.9 < path.stat().st_size / MIB < 2.1
     assert path.stat().st_size * reading.MAX_RATIO > 190 * MIB
-    refused_in_a_child(how, path, BELOW_THE_RATIO[name] + r".*(--trusted|field_size_limit)")
+    refused_in_a_child(how, path, BELOW_THE_RATIO[name])
+
+
+def test_lines_of_honest_tables_are_not_too_many(tmp_path, monkeypatch):
+    """A control: rows with little to tell, more of them than are free."""
+    monkeypatch.setattr(reading, "FREE_LINES", 1000)
+    bits = np.random.default_rng(0).integers(2, size=(10_000, 2))
+    path = tmp_path / "a.csv.gz"
+    np.savetxt(path, bits, fmt="%d", delimiter=",", header="x,y", comments="")
+    assert read_table(path).n_rows == 10_000
+    monkeypatch.setattr(reading, "MAX_LINE_RATIO", 1)
+    with pytest.raises(TableError, match=LINES):
+        read_table(path)
 
 
 LIMITS = {

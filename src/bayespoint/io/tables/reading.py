@@ -25,6 +25,10 @@ MAX_BYTES = 2**31
 # files may exceed it: 16 MiB do no harm.
 MAX_RATIO = 100
 FREE_BYTES = 2**24
+# Lines for each byte of a packed file that has been read so far: rows of two bits reach 3, lines
+# with one digit 500. They take memory and time by themselves.
+MAX_LINE_RATIO = 4
+FREE_LINES = 2**21
 # Bytes unpacked at once.
 CHUNK_BYTES = 2**20
 
@@ -68,7 +72,8 @@ def read_table(
         Decimal mark of numbers in CSV. With a comma they may have thousands separators as well.
     max_bytes : int, optional
         Largest size of the file, uncompressed. By default 2 GiB, and for a compressed file 100
-        times its size (at least 16 MiB), so that small files that expand to huge ones are refused.
+        times its size (at least 16 MiB) with at most 4 lines per byte (plus 2 million), so that
+        small files that expand to huge ones are refused.
     trusted : bool, default=False
         Whether to lift all other limits, on cells, columns, lines and texts: for files whose source
         you trust.
@@ -125,7 +130,8 @@ def open_chunks(
     decimal : {".", ","}, default="."
         As for `read_table`.
     max_bytes : int, optional
-        Most bytes of a packed file, unpacked: by default 100 times its size.
+        Most bytes of a packed file, unpacked: by default 100 times its size, with 4 lines for
+        each byte of it (and 2 million).
     trusted : bool, default=False
         As for `read_table`.
 
@@ -197,9 +203,11 @@ class Unpacking(io.RawIOBase):
     """
 
     def __init__(self, file: Any, max_bytes: int | None) -> None:
-        self._file, self._inflated, self._n_bytes = file, gzip.GzipFile(fileobj=file), 0
+        self._file, self._inflated = file, gzip.GzipFile(fileobj=file)
+        self._n_bytes = self._n_lines = 0
         self.size = os.fstat(file.fileno()).st_size
         self.most = max(FREE_BYTES, MAX_RATIO * self.size) if max_bytes is None else max_bytes
+        self._count_lines = max_bytes is None
 
     def readable(self) -> bool:
         """Say that it can be read."""
@@ -210,13 +218,20 @@ class Unpacking(io.RawIOBase):
         found = self._inflated.read(min(len(buffer), CHUNK_BYTES))
         self._n_bytes += len(found)
         if self._n_bytes > self.most:
-            raise TableError(
-                f"the file has {self.size:,} bytes and unpacks to more than {self.most:,}, the "
-                f"limit. If you trust it, unpack it first, or raise the limit (max_bytes=, "
-                f"--max-bytes)."
-            )
+            raise self._refused(f"{self.most:,}")
+        if self._count_lines:
+            self._n_lines += max(found.count(b"\n"), found.count(b"\r"))
+            most_lines = FREE_LINES + MAX_LINE_RATIO * self._file.tell()
+            if self._n_lines > most_lines:
+                raise self._refused(f"{most_lines:,} lines")
         buffer[: len(found)] = found
         return len(found)
+
+    def _refused(self, most: str) -> TableError:
+        return TableError(
+            f"the file has {self.size:,} bytes and unpacks to more than {most}, the limit. If you "
+            f"trust it, unpack it first, or raise the limit (max_bytes=, --max-bytes)."
+        )
 
     def close(self) -> None:
         """Close the file."""
