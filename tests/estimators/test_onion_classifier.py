@@ -207,6 +207,7 @@ def test_the_error_table_checks_its_labels():
 def test_time_and_interruption_leave_a_usable_fit(clock):
     X, y = make_data()
     clf = clone(fitted(n_draws=2000, random_state=2)).set_params(max_time=1.0)
+    clock.looks = 0  # of this fit, if it was made now
     whole = clf.fit(X, y).diagnostics_["n_draws"]  # time stands still
     looks, clock.step = clock.looks, 1.13 / clock.looks  # up soon after the first draws
     assert clf.fit(X, y).score(X, y) > 0.8

@@ -65,6 +65,15 @@ def test_weights_are_learnt_until_visits_are_even():
     assert volume.min() < 0.02 * volume.max()
 
 
+@pytest.mark.usefixtures("brief")
+def test_learning_in_narrow_shells_has_an_end():
+    """Balls meet thousands of walls in a flight there, and all rounds would take hours."""
+    X = np.random.default_rng(0).normal(size=(16, 3))
+    wide, narrow = (VersionSpace(scale * X @ X.T + 1, np.sign(X[:, 0])) for scale in (1.0, 1e-5))
+    assert sample(wide, depth=6).info["rounds"] == exact.MAX_ROUNDS  # a control
+    assert sample(narrow, depth=6).info["rounds"] < exact.MAX_ROUNDS / 5
+
+
 # ---------------------------------------------------------------------- stops
 
 

@@ -193,6 +193,12 @@ class Balls:
 
         return self.path[: self.cursor[0, RECORDED]]
 
+    def n_met(self) -> int:
+        """Return how many walls all balls have met."""
+        from bayespoint._loops.billiard import BOUNCES, PASSES
+
+        return int(self.cursor[:, [BOUNCES, PASSES]].sum())
+
     def counts(self) -> dict[str, Any]:
         """Return bounces and passes of each ball, drift, restarts, seconds of flight."""
         from bayespoint._loops.billiard import BOUNCES, PASSES

@@ -34,6 +34,9 @@ FULL_VISITS = 32
 FIRST_GAIN, LAST_GAIN = 0.5, 0.03
 LEAST_VISITS, EVEN = 5, 0.3
 MAX_ROUNDS = 4000
+# Walls that balls meet in a flight, for each there is: in narrow shells thousands, and learning
+# ends when they have met so many in each flight of all its rounds.
+MET_WALLS = 4
 
 # Draws of a chain, which walks from shell to shell, before R-hat tells something.
 ENOUGH_DRAWS = 250
@@ -225,8 +228,9 @@ def _learn_weights(balls: Balls, budget: Budget, threads: Threads) -> int:
     reached = np.zeros(log_weight.shape, dtype=bool)
     visits, gain, rounds = np.zeros(log_weight.shape), FIRST_GAIN, 0
     half = None if budget.max_time is None else budget.max_time / 2
+    most_met = MAX_ROUNDS * LEARN_FLIGHTS * MET_WALLS * balls.P.size
     while gain > LAST_GAIN and rounds < MAX_ROUNDS and not budget.spent():
-        if half is not None and budget.elapsed() > half:
+        if balls.n_met() > most_met or (half is not None and budget.elapsed() > half):
             break
         step = balls.step(LEARN_FLIGHTS, 1, TRAVEL, budget, threads)
         if step is None:
