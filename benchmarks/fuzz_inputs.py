@@ -374,7 +374,7 @@ def interrupt_problem(inference, delays, before):
         clf, few, many = OnionClassifier(depth=2, **settings), 64, 10**5
     else:
         clf = BayesPointClassifier(inference=inference, tol=0, **settings)
-        few, many = 4, 100 if inference == "ep" else 10**6  # EP draws in the end, at once
+        few, many = 4, 10**5 if inference == "ep" else 10**6  # EP holds all, and draws quickly
     if before:
         clf.set_params(n_draws=few).fit(X, y)
     clf.set_params(n_draws=many)

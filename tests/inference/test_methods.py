@@ -13,6 +13,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.threads import open_threads
 from bayespoint.inference import expectation_propagation
 from bayespoint.inference.draws import Draws, Gaussian, Plan
+from bayespoint.inference.ep.origin import DRAWS_AT_ONCE, drawing
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.decisions import label_odds
@@ -155,6 +156,23 @@ def test_a_spent_budget_gives_the_starts(method):
     for coef, centre, target in zip(draws.coef, draws.bayes_points, problem.targets, strict=True):
         assert np.all(target * (coef @ softened(problem)) > 0)
         assert centre @ softened(problem) @ centre == pytest.approx(1)
+
+
+def test_draws_of_propagation_end_with_the_time(clock):
+    """Those made until then are the first of all, as a model makes them again."""
+    problem, settings = make_problem(), {"tol": 1e-4, "max_time": 1.0}
+    whole = infer("ep", problem, 3500, **settings)  # time stands still
+    again = whole.posteriors[1].draws(3500, drawing(0, 1))[0]
+    assert_array_equal(whole.draws.coef[1], again)
+    looks, clock.looks = clock.looks, 0
+    clock.events = {looks - 1: lambda: setattr(clock, "now", 2.0)}
+    cut = infer("ep", problem, 3500, **settings)
+    assert cut.draws.n_draws == cut.origin.n_draws == 2 * DRAWS_AT_ONCE
+    for coef, of_all in zip(cut.draws.coef, whole.draws.coef, strict=True):
+        assert_array_equal(coef, of_all[: len(coef)])
+    clock.step = 1.0
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        assert draw("ep", problem, 3500, **settings).n_draws == DRAWS_AT_ONCE
 
 
 def test_propagation_gives_its_gaussians():

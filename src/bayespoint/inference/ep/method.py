@@ -10,7 +10,7 @@ from bayespoint._support.types import Array
 from bayespoint.inference.draws import Draws, Gaussian, Method, Plan
 from bayespoint.inference.engines import engines_of
 from bayespoint.inference.ep.likelihood import Likelihood
-from bayespoint.inference.ep.origin import Origin, drawing
+from bayespoint.inference.ep.origin import DRAWS_AT_ONCE, Origin, drawing
 from bayespoint.inference.ep.posterior import GaussianPosterior, warn_if_moving
 from bayespoint.inference.ep.sites import Sites, propagate
 from bayespoint.inference.perceptron.runs import conflict_check
@@ -89,11 +89,7 @@ class Propagation(Method):
         posteriors = propagate_machines(problem, fine, start, factor=factor)
         if not plan.budget.interrupted:
             _warn_or_raise(problem, plan, posteriors)
-        coef, norms = [], []
-        for machine, posterior in enumerate(posteriors):
-            draws, outputs = posterior.draws(plan.n_draws, drawing(plan.entropy, machine))
-            coef.append(draws)
-            norms.append(np.sqrt(max(draws.mean(axis=0) @ outputs.mean(axis=0), 0.0)))
+        coef, norms = _committee(posteriors, plan)
         each = {
             name: np.array([getattr(posterior, name) for posterior in posteriors])
             for name in ("sweeps", "converged", "bounded", "change", "log_evidence")
@@ -101,11 +97,11 @@ class Propagation(Method):
         sites = np.array([posterior.sites for posterior in posteriors])
         committee = Draws(
             coef=coef, bayes_points=np.array([p.bayes_point() for p in posteriors]),
-            angle_errors=np.zeros(len(posteriors)), mean_norms=np.array(norms),
-            used=np.ones(problem.targets.shape, dtype=bool), n_draws=plan.n_draws, info=each,
+            angle_errors=np.zeros(len(posteriors)), mean_norms=norms,
+            used=np.ones(problem.targets.shape, dtype=bool), n_draws=len(coef[0]), info=each,
             resume=HeldSites(sites), factor=factor,
         )  # fmt: skip
-        origin = Origin(sites, copies_of(problem), plan.entropy, plan.n_draws)
+        origin = Origin(sites, copies_of(problem), plan.entropy, committee.n_draws)
         return Gaussian(committee, posteriors, origin)
 
     def held_out(self, problem: Problem, folds: dict[int, Array], plan: Plan) -> dict[int, Array]:
@@ -118,6 +114,27 @@ class Propagation(Method):
             coef[:, visited] = [posterior.bayes_point() for posterior in posteriors]
             found[fold] = problem.rows.outputs(0.0 * problem.ridge, coef)
         return found
+
+
+def _committee(posteriors: list[GaussianPosterior], plan: Plan) -> tuple[list[Array], Array]:
+    """Draws of each machine, (n_draws, n_points), and the lengths of their means.
+
+    Where time is up there are fewer, but some.
+    """
+    rngs = [drawing(plan.entropy, machine) for machine in range(len(posteriors))]
+    parts: list[list[tuple[Array, Array]]] = [[] for _ in posteriors]
+    for start in range(0, plan.n_draws, DRAWS_AT_ONCE):
+        if start and plan.budget.spent():
+            break
+        n_new = min(DRAWS_AT_ONCE, plan.n_draws - start)
+        for posterior, rng, held in zip(posteriors, rngs, parts, strict=True):
+            held.append(posterior.draws(n_new, rng))
+    coef, norms = [], []
+    for held in parts:
+        draws, outputs = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
+        coef.append(draws)
+        norms.append(np.sqrt(max(draws.mean(axis=0) @ outputs.mean(axis=0), 0.0)))
+    return coef, np.array(norms)
 
 
 def _warn_or_raise(problem: Problem, plan: Plan, posteriors: list[GaussianPosterior]) -> None:

@@ -18,6 +18,9 @@ from bayespoint.inference.ep.sites import SiteGaussian, Sites, combined
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import GramRows, Rows
 
+# Draws between two looks at the clock: of a few thousand points they take seconds.
+DRAWS_AT_ONCE = 1000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Origin:
@@ -126,12 +129,16 @@ def unit_draws(
     tau : ndarray of shape (m,)
         Of all copies of a point together.
     n_draws : int
+        Made some at a time: the first of more draws are the same.
     rng : Generator
     """
-    white = rng.standard_normal((n_draws, factor.rank))
-    noise = gaussian.noise(factor.coefficients(white), factor.outputs(white), ridge, tau, rng)
-    coef = gaussian.coef + noise
-    outputs = rows.outputs(ridge, coef)
-    # In an orthonormal basis: products of large coefficients would lose all digits.
-    length = np.linalg.norm(factor.white(outputs), axis=1)[:, None]
-    return coef / length, outputs / length
+    found = np.empty((2, n_draws, len(tau)))
+    for start in range(0, n_draws, DRAWS_AT_ONCE):
+        part = found[:, start : start + DRAWS_AT_ONCE]
+        white = rng.standard_normal((part.shape[1], factor.rank))
+        noise = gaussian.noise(factor.coefficients(white), factor.outputs(white), ridge, tau, rng)
+        part[0] = gaussian.coef + noise
+        part[1] = rows.outputs(ridge, part[0])
+        # In an orthonormal basis: products of large coefficients would lose all digits.
+        part /= np.linalg.norm(factor.white(part[1]), axis=1)[:, None]
+    return found[0], found[1]
