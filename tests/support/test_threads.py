@@ -7,13 +7,18 @@ import time
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bayespoint._support.threads import open_threads
+from bayespoint._support.threads import Threads, open_threads
+
+
+def n_blas_threads():
+    return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+
+
+def interrupted(_):
+    raise KeyboardInterrupt
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_after():
-    def n_blas_threads():
-        return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
-
     with threadpool_limits(2, user_api="blas"):
         before = n_blas_threads()
         assert set(before) == {2}
@@ -25,6 +30,15 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
         assert n_blas_threads() == before
 
 
+def test_blas_has_one_thread_again_after_an_interrupt_on_the_way_out(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Threads, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt), open_threads(1):
+            pass
+    with threadpool_limits(2, user_api="blas"), open_threads(1):
+        assert set(n_blas_threads()) == {1}
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_results_come_back_in_order(n_threads):
     with open_threads(n_threads) as threads:
@@ -34,13 +48,15 @@ def test_results_come_back_in_order(n_threads):
 @pytest.mark.parametrize(("at_once", "most"), [(None, 3), (2, 2), (1, 1)])
 def test_so_many_calls_at_once(at_once, most):
     running, seen, lock = 0, [], threading.Lock()
+    together = threading.Barrier(most, timeout=60)  # broken where fewer run at once
 
     def work(_):
         nonlocal running
         with lock:
             running += 1
             seen.append(running)
-        time.sleep(0.05)  # until others have begun
+        together.wait()
+        time.sleep(0.01)  # in which one too many would begin
         with lock:
             running -= 1
 

@@ -91,6 +91,8 @@ class Budget:
 
         def handle(number: int, frame: Any) -> None:
             if self.interrupted:
+                # First, as it may be raised within ``finally`` below.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 signal.default_int_handler(number, frame)
             self.interrupt()
 

@@ -63,9 +63,11 @@ def open_threads(n_threads: int) -> Iterator[Threads]:
         with _blas().limit(limits=1, user_api="blas") if limits_blas else nullcontext():
             yield threads
     finally:
-        threads.close()
-        if limits_blas:
-            _limiting_blas.release()
+        try:
+            threads.close()
+        finally:  # Ctrl-C may end the wait
+            if limits_blas:
+                _limiting_blas.release()
 
 
 _limiting_blas = threading.Lock()
