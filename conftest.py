@@ -1,8 +1,11 @@
-"""What pytest must not collect for doctests."""
+"""What pytest must not collect for doctests; each test begins alike, whatever ran before it."""
 
 import importlib.util
+import random
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SOURCE = Path(__file__).resolve().parent / "src"
@@ -34,3 +37,17 @@ def pytest_collect_file(file_path):
     if file_path.is_relative_to(SOURCE):
         return found
     return [one for one in found if type(one) is pytest.Module]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Seed what nobody else has seeded, fixtures and checks of other libraries among it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """Close figures: code of the guides and doctests leave theirs open."""
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

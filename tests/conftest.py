@@ -1,4 +1,4 @@
-"""What all tests share: Ctrl-C, the clock, compiled loops, and ``--skipped-before``."""
+"""What all tests share: Ctrl-C, the clock, compiled loops, and ``--left-out``."""
 
 import atexit
 import importlib.util
@@ -15,7 +15,7 @@ import pytest
 from helpers.clock import Clock
 
 TESTS = Path(__file__).resolve().parent
-SKIPPED = "bayespoint/skipped"  # in pytest's cache
+LEFT_OUT = "bayespoint/left-out"  # in pytest's cache
 
 
 @pytest.fixture(autouse=True)
@@ -67,16 +67,17 @@ def compile_loops():
         raise pytest.UsageError("python -m helpers.loops failed: see above")
 
 
-# ---------------------------------------- what was skipped for want of an extra, once that is there
+# ---------------------------------------- what the run before left out
 
 
-class Skipped:
-    """Notes the tests, and whole files, that a run skips."""
+class LeftOut:
+    """Notes the files that a run sees, and the tests, or whole files, that it leaves out."""
 
-    def __init__(self, cache):
-        self.cache, self.names = cache, set()
+    def __init__(self, config):
+        self.config, self.seen, self.names = config, set(), set()
 
     def pytest_runtest_logreport(self, report):
+        self.seen.add(report.nodeid.split("::")[0])
         if report.skipped and not hasattr(report, "wasxfail"):
             self.names.add(report.nodeid)
 
@@ -84,27 +85,54 @@ class Skipped:
         if report.skipped:
             self.names.add(report.nodeid)
 
+    def pytest_deselected(self, items):
+        self.names |= {item.nodeid for item in items}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        self.names |= set(getattr(node, "workeroutput", {}).get(LEFT_OUT, []))
+
     def pytest_sessionfinish(self):
-        self.cache.set(SKIPPED, sorted(self.names))
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[LEFT_OUT] = sorted(self.names)
+            return
+        seen = self.seen | {name.split("::")[0] for name in self.names}
+        self.config.cache.set(LEFT_OUT, {"seen": sorted(seen), "names": sorted(self.names)})
+
+
+class Before:
+    """What the run before saw and left out."""
+
+    def __init__(self, seen, names):
+        self.seen, self.names = seen, names
+        self.complete = seen - {name.split("::")[0] for name in names}
+
+    def has_run(self, name):
+        """Whether it ran a test."""
+        file = name.split("::")[0]
+        return file in self.seen and not {file, name} & self.names
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--skipped-before", action="store_true", help="run only what the run before skipped"
+        "--left-out",
+        action="store_true",
+        help="run what the run before skipped or did not choose, and files that it did not see",
     )
 
 
 def pytest_configure(config):
-    config.skipped_before = None
+    config.before = None
     cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
-    if config.getoption("--skipped-before"):
+    if config.getoption("--left-out"):
         if cache is None:
-            raise pytest.UsageError("--skipped-before reads pytest's cache, which is switched off")
-        config.skipped_before = set(cache.get(SKIPPED, []))
+            raise pytest.UsageError("--left-out reads pytest's cache, which is switched off")
+        held = cache.get(LEFT_OUT, {"seen": [], "names": []})
+        config.before = Before(set(held["seen"]), set(held["names"]))
+    if cache is not None and not config.getoption("--collect-only"):
+        config.pluginmanager.register(LeftOut(config))
     if hasattr(config, "workerinput") or config.getoption("--collect-only"):
         return
-    if cache is not None:
-        config.pluginmanager.register(Skipped(cache))
     if config.getoption("numprocesses", None):
         # Workers take all cores: more threads of BLAS would wait for each other.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -115,18 +143,14 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    if config.skipped_before is None or not collection_path.is_file():
+    if config.before is None or not collection_path.is_file():
         return None
     file = collection_path.relative_to(config.rootpath).as_posix()
-    return None if file in {name.split("::")[0] for name in config.skipped_before} else True
+    return True if file in config.before.complete else None
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.skipped_before is None:
+    if config.before is None:
         return
-    chosen, others = [], []
-    for item in items:
-        wanted = {item.nodeid, item.nodeid.split("::")[0]} & config.skipped_before
-        (chosen if wanted else others).append(item)
-    config.hook.pytest_deselected(items=others)
-    items[:] = chosen
+    config.hook.pytest_deselected(items=[i for i in items if config.before.has_run(i.nodeid)])
+    items[:] = [i for i in items if not config.before.has_run(i.nodeid)]

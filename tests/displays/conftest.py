@@ -1,4 +1,4 @@
-"""Matplotlib without a screen, and no figures left open."""
+"""Matplotlib without a screen."""
 
 import pytest
 
@@ -7,6 +7,4 @@ import pytest
 def plt():
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
-    plt.close("all")  # doctests in the same worker leave theirs open
-    yield plt
-    plt.close("all")
+    return plt

@@ -1,7 +1,7 @@
-"""scikit-learn's own checks: of four estimators by default, of the other settings on demand.
+"""scikit-learn's own checks: of four estimators by default, of the other settings by .ci/run.
 
 All validate and predict in the same way: what differs is the inference, the layout of the rows and
-the search for settings, which takes most of the time and is marked slow.
+the search for settings, which takes most of the time.
 """
 
 import inspect
@@ -43,7 +43,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-# Of EP only what asks for partial_fit, which the others have not; all of it on demand.
+# Of EP only what asks for partial_fit, which the others have not; .ci/run makes all.
 EP = BayesPointClassifier(inference="ep", **FIXED)
 OF_PARTIAL_FIT = [
     check
@@ -59,11 +59,10 @@ def test_conventions_of_partial_fit(check):
     check(clone(EP))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @ignore_scales
 @parametrize_with_checks(
     [
-        BayesPointClassifier(n_draws=5),
         BayesPointClassifier(inference="ep", **FIXED),
         BayesPointClassifier(gamma="evidence", softness="evidence", bias="evidence", n_draws=4),
         BayesPointClassifier("linear", inference="perceptron", decision="vote", **FIXED),
@@ -77,3 +76,23 @@ def test_conventions_of_partial_fit(check):
 )
 def test_scikit_learn_conventions_of_more_settings(estimator, check):
     check(estimator)
+
+
+DEFAULTS = BayesPointClassifier(n_draws=5)
+# One check trains on some hundred rows, as they are, in memory that cannot be written, and in
+# single precision, too: the search for settings takes 9 s each time, so the last is enough.
+LAST_LAYOUT = {"readonly_memmap": True, "X_dtype": "float32"}
+
+
+def of_defaults():
+    for _, check in estimator_checks_generator(DEFAULTS):
+        name, options = check.func.__name__, check.keywords
+        again = name == "check_classifiers_train" and options != LAST_LAYOUT
+        mark = pytest.mark.slow if again else pytest.mark.release
+        yield pytest.param(check, marks=mark, id="-".join([name, *map(str, options.values())]))
+
+
+@ignore_scales
+@pytest.mark.parametrize("check", list(of_defaults()))
+def test_scikit_learn_conventions_of_the_defaults(check):
+    check(clone(DEFAULTS))

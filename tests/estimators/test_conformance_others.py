@@ -18,7 +18,7 @@ def test_a_cheap_classifier_that_rejects_follows_the_conventions():
     assert sum(result["status"] == "passed" for result in results) > 40
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @parametrize_with_checks(
     [
         RejectingClassifier(LogisticRegression()),

@@ -38,9 +38,13 @@ def press_later(function: Callable, *args, **options) -> float:
         press_ctrl_c()
 
     timer = threading.Timer(0.05, press)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def run():
+        timer.start()
         function(*args, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
     seconds = time.perf_counter() - sent[0]
     timer.join()
     return seconds

@@ -76,7 +76,7 @@ def test_one_version_space_is_the_case_of_one_machine():
     assert 0 < draws.angle_errors[0] < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_model_files_and_the_command_line_follow(tmp_path):
     X, y, *_ = flowers(3)
     lines = [",".join(map(str, [*row, f"k{label}"])) for row, label in zip(X, y, strict=True)]

@@ -4,7 +4,6 @@ import doctest
 import inspect
 import itertools
 import pickle
-import random
 
 import numpy as np
 import pytest
@@ -72,7 +71,6 @@ unscaled = pytest.mark.filterwarnings("ignore:features are on very different sca
 @unscaled
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_check_of_river_on_its_first_rows(check):
-    random.seed(0)  # which features these are
     shorter(check)(RiverClassifier(settings()))
 
 

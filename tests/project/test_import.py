@@ -57,7 +57,7 @@ def test_public_names_exist():
         assert name in bayespoint.__all__
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_install_that_cannot_be_written_still_fits(tmp_path):
     """Permissions do not bind root, so files stand where Numba would make its folders."""
     source = tmp_path / "install"

@@ -24,7 +24,7 @@ def test_bound_needs_two_chains():
         t_bound(1)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_false_alarms_come_at_the_stated_rate(monkeypatch):
     """Few chains, a rate that can be counted; the control, normal quantiles, gives 3.7 times it."""
     rate, n_tests = 0.01, 20_000
