@@ -353,8 +353,8 @@ def test_memory_is_bounded_by_cache_size_and_changes_nothing(n_landmarks):
         ({"n_trees": 0}, "n_trees must be 'auto'"),
         ({"n_landmarks": -1}, "n_landmarks must be 'auto'"),
         ({"decision": "bayes_point"}, "decision='calibrated' or 'vote'"),
-        ({"label_noise": "evidence"}, "label_noise='evidence' is not there"),
-        ({"gamma": "evidence"}, "gamma='evidence' is not there"),
+        ({"label_noise": "evidence"}, "label_noise='evidence' is not available"),
+        ({"gamma": "evidence"}, "gamma='evidence' is not available"),
     ],
 )  # fmt: skip
 def test_refusals(settings, message):

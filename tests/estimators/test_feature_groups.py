@@ -120,7 +120,7 @@ def test_copies_and_files_keep_groups_and_importances(tmp_path):
     assert_array_equal(loaded.feature_importances_, wanted)
     assert_array_equal(loaded.feature_importances_std_, clf.feature_importances_std_)
     assert model_file.describe(tmp_path / "m.bpm")["settings"]["feature_groups"] == GROUPS
-    with pytest.raises(AttributeError, match="not there before fit"):
+    with pytest.raises(AttributeError, match="not available before fit"):
         _ = clf.settled().feature_importances_
     clf.fit(X[:40], y[:40])
     assert clf.trained_.importances is None

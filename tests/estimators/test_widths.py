@@ -316,7 +316,7 @@ def test_importances_need_the_data_of_the_fit(tmp_path):
     clf = fitted(X, y, gamma=1.0, softness=0.1)
     model_file.save(tmp_path / "m.bpm", clf)
     for other in (copy(clf), clone(clf), model_file.load(tmp_path / "m.bpm").classifier):
-        with pytest.raises(AttributeError, match="not there before fit, nor in copies"):
+        with pytest.raises(AttributeError, match="not available before fit, nor in copies"):
             _ = other.feature_importances_
     X[0, 0] += 1.0
     with pytest.raises(AttributeError, match="have changed since"):

@@ -77,7 +77,7 @@ def test_what_the_fit_said_of_rows_left_out_is_not_stored(method, tmp_path):
     again = saved_and_loaded(clf, tmp_path / "m.bpm")
     assert clf.trained_.held_out is not None  # saving changes nothing
     assert again.trained_.held_out is None
-    with pytest.raises(AttributeError, match="not in model files"):
+    with pytest.raises(AttributeError, match="in model files saved with held_out=True"):
         again.held_out_proba_  # noqa: B018
     asked = saved_and_loaded(clf, tmp_path / "n.bpm", held_out=True)
     assert_array_equal(asked.held_out_proba_, clf.held_out_proba_)
