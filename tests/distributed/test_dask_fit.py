@@ -205,7 +205,7 @@ def test_partitions_that_are_answered_together(monkeypatch, n_bytes):
 
     X, y = rows(300)
     many, wanted = fitted(one(n_trees=1), X, y), one(n_trees=1).fit(X, y)
-    monkeypatch.setattr(model, "PART_BYTES", n_bytes)  # of 75 rows, or of all
+    monkeypatch.setattr(model, "TOGETHER_BYTES", n_bytes)  # of 75 rows, or of all
     found = many.predict_proba(da.from_array(NEW, chunks=((0, 50, 20, 0, 100, 30), -1)))
     assert_allclose(found.compute(), wanted.predict_proba(NEW), atol=1e-12)
     groups = [key for key in dict(found.__dask_graph__()) if "points-together" in str(key)]

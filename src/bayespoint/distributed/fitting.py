@@ -16,8 +16,9 @@ from bayespoint.distributed.blocks import Facts, as_seen, blocks_of, facts_of
 from bayespoint.distributed.cells import Work
 from bayespoint.distributed.inference import ClusterCells, ClusterInference
 from bayespoint.distributed.inputs import ClusterInputs
-from bayespoint.distributed.model import ClusterModel, parted
+from bayespoint.distributed.model import ClusterModel
 from bayespoint.distributed.ordering import distinct_of, ordered, without_rows
+from bayespoint.distributed.parts import parted
 from bayespoint.distributed.session import Session
 from bayespoint.distributed.whole import fit_whole
 from bayespoint.estimators.base import Trained
