@@ -5,6 +5,7 @@ import sys
 from contextlib import contextmanager, redirect_stderr
 
 import numpy as np
+import pytest
 from helpers.cli import FAST, run, write
 from helpers.stops import can_press, press_ctrl_c
 
@@ -27,11 +28,12 @@ def interrupted(clock, look, *arguments):
 
 
 @can_press
-def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
+@pytest.mark.parametrize("rejecting", [[], ["--coverage", 0.8]])
+def test_ctrl_c_keeps_what_was_found(tmp_path, clock, rejecting):
     data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i > 5]] for i in range(12)])
     train = [
         "train", data, "--target", "y", "--model", tmp_path / "m.bpm",
-        "--inference", "perceptron", "--n-draws", 200, "--n-jobs", 1, "--max-time", 9,
+        "--inference", "perceptron", "--n-draws", 200, "--n-jobs", 1, "--max-time", 9, *rejecting,
     ]  # fmt: skip
     assert run(*train).exit_code == 0
     looks = clock.looks
@@ -39,7 +41,8 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock):
     # The last third of the looks is between draws.
     done = interrupted(clock, looks * 5 // 6, *train)
     model = load(tmp_path / "m.bpm")
-    n_draws = model.classifier.n_draws_
+    classifier = model.classifier
+    n_draws = (classifier.estimator_ if rejecting else classifier).n_draws_
     assert 0 < n_draws < 200
     assert model.about["interrupted"]
     said = " ".join(done.output.split())

@@ -6,7 +6,7 @@ from helpers.stops import can_press, press_ctrl_c
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from bayespoint import BayesPointClassifier
+from bayespoint import BayesPointClassifier, PredictionSetClassifier, RejectingClassifier
 from bayespoint._support.watching import watched_by
 from bayespoint.estimators import first_fit
 from bayespoint.io.model_file import load, save
@@ -53,18 +53,21 @@ def test_with_time_the_fit_on_all_rows_is_the_one_there_would_be_without(fits):
     assert "kept" not in limited.inference_reason_
 
 
-def test_without_time_the_first_fit_is_kept_and_said_to_be(fits, clock, tmp_path):
+def test_without_time_the_first_fit_is_kept_and_said_to_be(fits, clock, tmp_path, monkeypatch):
     X, y = moons()
     clf = BayesPointClassifier(**GIVEN, random_state=0, max_time=10.0, n_jobs=1)
-    clock.step = 0.01
-    clf.fit(X[:80], y[:80])
-    looks, clock.looks = clock.looks, 0
-    # As long as a first fit takes, and then the time runs.
-    clock.events = {looks + 3: lambda: setattr(clock, "step", 100.0)}
+    clock.step, fit = 0.01, first_fit.fit
+
+    def late(parameters, place, data, *others):
+        """Let the time run once the first fit is made."""
+        clock.step = 100.0 if data.inputs.shape[0] == 400 else 0.01
+        return fit(parameters, place, data, *others)
+
+    monkeypatch.setattr(first_fit, "fit", late)
     with pytest.warns(ConvergenceWarning) as said:
         clf.fit(X, y)
     assert any("on 80 rows, as max_time ended" in str(one.message) for one in said)
-    assert fits[:2] == [80, 80]
+    assert fits == [80, 400]
     assert "kept is the fit on 80 rows" in clf.inference_reason_
     assert len(clf.support_) == 80
     new, truth = moons(500, 1)
@@ -153,3 +156,32 @@ def test_what_is_told_is_what_is_done(fits, monkeypatch):
     assert fits == [80, 400, 200]
     assert told[0].startswith("a fit on 80 rows first, then settings are chosen")
     assert told[1].startswith("settings are chosen")
+
+
+@can_press
+@pytest.mark.parametrize(
+    "wrapped", [{"coverage": 0.8}, {"max_risk": 0.3}, {"coverage": 0.8, "cv": 3}, None]
+)
+def test_ctrl_c_leaves_thresholds_that_take_no_more_fits(fits, clock, monkeypatch, wrapped):
+    X, y = moons()
+    monkeypatch.setattr(first_fit, "about_seconds", lambda *_: 100.0)
+    inner = BayesPointClassifier(**GIVEN, random_state=0, n_jobs=1)
+    clf = PredictionSetClassifier(inner) if wrapped is None else RejectingClassifier(inner)
+    clf.set_params(**wrapped or {})
+    with watched_by(lambda *_: None):
+        inner.fit(X, y)
+        looks, clock.looks = clock.looks, 0
+        clock.events = {looks // 2: press_ctrl_c}
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+    found = hasattr(clf, "coverage_")
+    assert found == (clf.cv == "auto")  # folds would take as long again
+    assert fits == [80, 400, 80, 400]
+    if found:
+        new, truth = moons(500, 1)
+        share = np.mean(clf.predict_set(new).any(axis=1)) if wrapped is None else np.mean(
+            ~clf.reject(new)
+        )  # fmt: skip
+        assert share > 0.5
+        assert "kept is the fit on" in clf.estimator_.inference_reason_
+        assert np.mean(clf.estimator_.predict(new) == truth) > 0.7

@@ -278,14 +278,16 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool
         with output.noting_warnings(but="max_risk="), output.progress(what):
             classifier.fit(X, labels)
     except KeyboardInterrupt:
-        if isinstance(classifier, RejectingClassifier) or not hasattr(classifier, "classes_"):
+        rejecting = isinstance(classifier, RejectingClassifier)
+        if not hasattr(classifier, "threshold_" if rejecting else "classes_"):
             raise
-        if not classifier.draws_.finished:
+        base = base_of(classifier)
+        if not base.draws_.finished:
             words = "stopped before one draw was complete; no model was written"
             raise KeyboardInterrupt(words) from None
         output.note(
             "training was interrupted; the model is what had been found until then: "
-            + _what_is_missing(classifier)
+            + _what_is_missing(base)
         )
         return True
     except ValueError as error:

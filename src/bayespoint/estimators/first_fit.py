@@ -43,8 +43,8 @@ CLEARLY = 2.0
 # Between the reason for a method, and words on which fit was kept.
 KEPT = "; kept is the fit "
 
-# Rows of X up to which a first fit that is kept is asked for all of them.
-MOST_ASKED = 20_000
+# Rows of X, times classes, up to which a first fit that is kept is asked for all of them.
+MOST_ASKED = 100_000
 
 # Methods that know what they say of each row without it.
 COMPARABLE = ("auto", "ep", "perceptron")
@@ -186,7 +186,9 @@ def _first(
     start, label = budget.start, budget.label
     # EP of few rows takes little, once their settings are chosen: it is not cut short.
     budget.max_time = None if parameters.inference != "perceptron" else _for_inference(limit)
-    fitted = fit(replace(parameters, max_time=limit), place, data.some(rows), budget)
+    # One kernel: few rows hardly tell which is better, and each takes as long.
+    given = replace(parameters, max_time=limit, kernel_open=False)
+    fitted = fit(given, place, data.some(rows), budget)
     budget.start, budget.label = start, label  # the link may have changed them
     if fitted.stream is not None:
         number = np.argsort(np.argsort(fitted.stream.number))  # no other rows have come
@@ -232,7 +234,7 @@ def _losses(proba: Array, label: Array) -> Array:
 
 
 def _first_kept(fitted: Fitted, what: str, budget: Budget) -> Fitted:
-    if fitted.trained.n_samples > MOST_ASKED:  # what it says of all others takes long
+    if fitted.trained.n_samples * len(fitted.classes) > MOST_ASKED:  # all others take long
         fitted = replace(fitted, trained=replace(fitted.trained, held_out=None))
     if not budget.interrupted:
         warn(f"the fit that was kept is that {what}. Raise max_time.", ConvergenceWarning)

@@ -60,13 +60,20 @@ class Source(NamedTuple):
     params: dict[str, Any]  # of `fit` and of the splitter
     counted: Array  # rows of positive weight, (n,) of bool
     anew_below: int = 0  # rows; where there are fewer, settings are chosen anew in folds
+    interrupted: bool = False  # whether Ctrl-C cut the fit short, so that none is to follow
 
     def chooses_anew(self, y: Array) -> bool:
         """Whether, with "auto", folds are to choose their settings instead of the fit itself."""
-        if not isinstance(self.cv, str) or self.cv != "auto" or not _asks(self.fitted):
+        automatic = isinstance(self.cv, str) and self.cv == "auto" and _asks(self.fitted)
+        if self.interrupted or not automatic:
             return False
         counts = np.unique(y[self.counted], return_counts=True)[1]
         return bool(counts.sum() < self.anew_below and counts.min() >= AUTO_FOLDS)
+
+    def raise_if_interrupted(self) -> None:
+        """Raise KeyboardInterrupt, once all is found that takes no more fits."""
+        if self.interrupted:
+            raise KeyboardInterrupt
 
 
 def held_out(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut:
@@ -85,7 +92,10 @@ def held_out(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut:
     HeldOut
     """
     found = None if source.chooses_anew(y) else without_folds(source, X, y, rules)
-    return _out_of_fold(source, X, y, rules) if found is None else found
+    if found is None:
+        source.raise_if_interrupted()
+        found = _out_of_fold(source, X, y, rules)
+    return found
 
 
 def without_folds(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut | None:

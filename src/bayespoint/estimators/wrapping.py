@@ -97,11 +97,15 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         # Errors in what names classes show before a long fit.
         prefit = self._is_prefit()
         self.check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
-        self._fit_inside(X, y, params)
+        interrupted = self._fit_inside(X, y, params)
         if self._needs_proba():
             check_has_proba(self.estimator_)
         self.check_with(self.classes_)
-        self._calibrate(X, y, Source(self.estimator, self.estimator_, self.cv, params, counted))
+        source = Source(
+            self.estimator, self.estimator_, self.cv, params, counted, interrupted=interrupted
+        )
+        self._calibrate(X, y, source)
+        source.raise_if_interrupted()
         return self
 
     def fitted_before(self) -> Any:
@@ -109,19 +113,31 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self.estimator)
         return self.estimator
 
-    def _fit_inside(self, X: Any, y: Array, params: dict[str, Any]) -> None:
-        """Fit the classifier, unless it is, and take over what it knows of the data."""
+    def _fit_inside(self, X: Any, y: Array, params: dict[str, Any]) -> bool:
+        """Fit the classifier, unless it is, and take over what it knows of the data.
+
+        Returns whether Ctrl-C cut that short, with a fit that may be of use.
+        """
+        interrupted = False
         if self._is_prefit():
             check_consistent_length(X, y)
             if len(y) == 0:
                 raise ValueError('X has no rows; with cv="prefit" give rows to calibrate with')
             self.estimator_ = self.fitted_before()
         else:
-            self.estimator_ = clone(self.estimator).fit(X, y, **self._of_estimator(params))
+            inside = clone(self.estimator)
+            try:
+                inside.fit(X, y, **self._of_estimator(params))
+            except KeyboardInterrupt:
+                if not hasattr(inside, "classes_"):
+                    raise
+                interrupted = True
+            self.estimator_ = inside
         self.classes_ = self.estimator_.classes_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
+        return interrupted
 
     def _of_estimator(self, params: dict[str, Any]) -> dict[str, Any]:
         """Metadata that goes to the classifier's `fit`, under the names that it has there."""
