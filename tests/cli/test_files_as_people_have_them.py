@@ -95,6 +95,13 @@ def test_columns_of_no_use_are_listed_with_a_command_to_paste(tmp_path):
     well(*shlex.split(said[said.index("bayespoint train") :])[1:])  # which names it twice
     said = fails(1, "cross-validate", train, "--target", "label", words="cannot be used")
     assert said.endswith("--target label --drop code --drop 'their words'")
+    assert "--max-categories" not in said  # each value is there once
+    often = [f"state {k % 60}" for k in range(600)]
+    table = {"state": often, "x": [str(k) for k in range(600)], "label": ["a", "b"] * 300}
+    train = written(tmp_path / "states.csv", table, slice(None))
+    fails(1, "train", train, "--target", "label", "--model", model, *QUICK,
+          words="60 different values; at most 50 are taken as categories. --max-categories 60 "
+          "takes it.")  # fmt: skip
 
 
 @pytest.mark.usefixtures("wide")

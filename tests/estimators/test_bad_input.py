@@ -174,6 +174,12 @@ def test_not_fitted():
     for call in (clf.posterior, clf.compress):
         with pytest.raises(NotFittedError):
             call()
+    for name in ("gamma_", "gamma_choice_", "softness_", "inference_reason_", "n_draws_"):
+        assert not hasattr(clf, name)
+        with pytest.raises(NotFittedError, match="call fit"):
+            getattr(clf, name)
+    with pytest.raises(AttributeError, match="no attribute 'gama_'"):
+        getattr(clf, "gama_")  # noqa: B009
 
 
 KERNELS = ["linear", "poly", "rbf", "laplacian"]

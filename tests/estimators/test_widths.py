@@ -205,7 +205,9 @@ def test_units_of_columns_do_not_matter(gamma, size):
     new = NEW[:, :6] * np.array([1, 1, 1, 1, 1, 1e3])
     one = fitted(X, y, **settings)
     other = fitted(X * scale + 7.0, y, **settings)
-    assert_allclose(other.gamma_ * scale**2, one.gamma_, rtol=1e-3)
+    assert other.kernel_ == one.kernel_
+    power = 2 if one.kernel_ == "rbf" else 1
+    assert_allclose(other.gamma_ * scale**power, one.gamma_, rtol=1e-3)
     assert_allclose(other.predict_proba(new * scale + 7), one.predict_proba(new), atol=5e-3)
 
 
@@ -293,6 +295,17 @@ def test_importances_find_what_matters():
     assert clf.feature_importances_ is found  # computed once
     given = fitted(X, y, gamma=clf.gamma_, bias=clf.bias_, softness=clf.softness_, n_jobs=1)
     assert_allclose(given.feature_importances_, found, atol=1e-6)
+
+
+def test_a_column_that_takes_no_part_is_surely_worth_nothing():
+    X, y = table(80, n_idle=2)
+    X[:, 3] = 5.0
+    given = {"gamma": [1.0, 1.0, 0.0, 1.0], "softness": 0.1, "bias": 1.0}
+    clf = fitted(X, y, **given)
+    assert clf.feature_importances_[2:].tolist() == [0.0, 0.0]
+    assert clf.feature_importances_std_[2:].tolist() == [0.0, 0.0]
+    assert np.all(clf.feature_importances_[:2] > 2 * clf.feature_importances_std_[:2])
+    assert np.all(clf.feature_importances_std_[:2] > 0)
 
 
 def test_labels_at_random_leave_no_feature_important():

@@ -163,7 +163,8 @@ def fitted_encoder(features: Table, columns: Columns, file_format: FileFormat) -
         )  # fmt: skip
     except UnusableColumnsError as error:
         without = " ".join(f"--drop {shlex.quote(printable(name))}" for name in error.reasons)
-        raise TableError(f"{error.listed}\nThis leaves them out:\n  {again()} {without}") from None
+        listed_ = error.listed.replace("max_categories=", "--max-categories ")
+        raise TableError(f"{listed_}\nThis leaves them out:\n  {again()} {without}") from None
 
 
 def notes_on_examples(features: Table, counts: Mapping[str, int]) -> list[str]:

@@ -1,12 +1,13 @@
 """What estimators that hold a predictor answer; none of it changes them."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -97,6 +98,14 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     draws_: Draws
     trained_: Trained
     stream_: Any
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say that a fit is missing where what it leaves is asked for."""
+            if name in ("settings_", "draws_", "trained_", "predictor_"):
+                raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit.")
+            return object.__getattribute__(self, name)  # raises what it raised before
 
     def checked_parameters(self) -> Parameters:
         """Check the parameters that do not depend on data, and return them."""

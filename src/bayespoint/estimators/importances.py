@@ -128,9 +128,12 @@ def importances_of(
     settings = replace(settings, softness=max(settings.softness, LEAST_SOFTNESS))
     work = _LeaveOneOut(parameters, data, settings, entropy)
     whole, start = work.log_proba(work.X, None, Threads(1))
+    takes_part = (np.ptp(work.X, axis=0) > 0) & (np.asarray(settings.gamma) > 0)
 
     def lost(number: int) -> tuple[float, float]:
         X, columns = work.X.copy(), group == number
+        if not np.any(columns & takes_part):
+            return 0.0, 0.0
         X[:, columns] = X[:, columns].mean(axis=0)
         found, _ = work.log_proba(X, start, Threads(1))
         loss, weight = whole - found, work.weight

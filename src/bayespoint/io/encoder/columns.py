@@ -25,6 +25,8 @@ SPARSE_NAME = re.compile(r"x\d+", re.ASCII)
 # Standard deviations from the mean beyond which a number counts as being that far: distances stay
 # finite when squared, and no kernel tells the difference.
 FARTHEST = 1e6
+# Rows that a value must have on average for a text of many values to seem a category.
+OFTEN = 5
 
 
 class Number(NamedTuple):
@@ -142,6 +144,8 @@ def fit_category(name: str, column: Array, max_categories: int, why: str = "") -
     texts = [value for value in column if value is not None]
     values = sorted(set(texts))
     if len(values) > max_categories:
+        if OFTEN * len(values) <= len(texts):
+            why += f" max_categories={len(values)} takes it."
         raise TableError(
             f"text with {len(values):,} different values; at most {max_categories} are taken as "
             f"categories.{why}"
