@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.cli import fails, run, run_process, well
 from sklearn.datasets import load_digits
@@ -75,29 +76,35 @@ def test_a_full_disk_is_named(iris):
 
 
 def table_of(said):
-    """Rows of the table of errors: share rejected, ours, SVC."""
-    rows = re.findall(r"(\d+)%\D+([\d.]+)\D+([\d.]+)\D+([\d.]+)", said)
-    assert [int(row[0]) for row in rows] == list(range(11))
-    return [[float(cell) for cell in row[1:]] for row in rows]
+    """Figures of the table, by row: ours, SVC, logistic regression, forest."""
+    rows = re.findall(r"(log-loss|error \(%\)(?:, surest \d+%)?)\D+(.*)", said)
+    found = {name: [float(x) for x in re.findall(r"\d+\.\d+", cells)] for name, cells in rows}
+    assert len(found) == 1 + len(demo.DECIDED)
+    assert all(len(figures) == 4 for figures in found.values())
+    return found
 
 
 def test_demo_prints_errors_and_draws(tmp_path, monkeypatch):
     X, y = load_digits(return_X_y=True)
-    monkeypatch.setattr(demo, "load_digits", lambda **_: (X[:120], y[:120]))
-    monkeypatch.setattr(demo, "FOLDS", 2)
+    few = np.flatnonzero(y < 2)[:90]
+    monkeypatch.setattr(demo, "load_digits", lambda **_: (X[few], y[few]))
+    monkeypatch.setattr(demo, "LABELLED", 30)
+    monkeypatch.setattr(demo, "TREES", 10)
+    monkeypatch.setattr(demo, "GRID", {"C": [1.0]})
     picture = tmp_path / "digits.png"
     said = well("demo", "--output", picture).output
-    assert "120 images" in said
+    assert "30 images with labels" in said
+    assert "60 others" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size > 20_000
-    errors = table_of(said)
-    assert errors[-1][0] < errors[0][0] < 25  # rejecting pays
+    found = table_of(said)
+    assert found["log-loss"][0] < 0.5
+    assert found["error (%), surest 80%"][0] <= found["error (%)"][0] < 15
 
 
 @pytest.mark.slow
-def test_demo_beats_svc(tmp_path):
-    said = well("demo", "--output", tmp_path / "digits.png").output
-    assert "1,797 images" in said
-    errors = table_of(said)
-    assert 0 < errors[0][0] <= errors[0][1] < 5
-    assert errors[-1][0] < errors[0][0]
+def test_demo_has_the_best_probabilities(tmp_path):
+    found = table_of(well("demo", "--output", tmp_path / "digits.png").output)
+    ours, *others = found["log-loss"]
+    assert 0 < ours < 0.8 * min(others)
+    assert found["error (%), surest 90%"][0] < 0.5 * found["error (%)"][0]
