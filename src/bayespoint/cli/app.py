@@ -56,9 +56,9 @@ def demo(
     output: Annotated[
         Path, typer.Option(help="Where to write the picture (png, pdf or svg).")
     ] = Path("bayespoint-demo.png"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of folds and draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of draws.")] = 0,
 ) -> None:
-    """Cross-validate on scikit-learn's digits beside SVC, reject the doubtful ones, draw it.
+    """Learn from 300 digits, compare with other classifiers on the rest, draw it.
 
     Example: bayespoint demo --output digits.png
     """

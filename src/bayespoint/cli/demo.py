@@ -38,12 +38,11 @@ GRID = {"C": [1.0, 10.0, 100.0], "gamma": [0.0003, 0.001, 0.003]}
 # Trees of the forest.
 TREES = 500
 
-# Confidences that are put together, and how many cases are enough to draw their mean.
-BINS = (0.0, 0.4, 0.6, 0.75, 0.85, 0.95, 1.0)
-LEAST_CASES = 20
+# Share of images decided where the picture begins.
+LEAST_DECIDED = 0.8
 
-# Colours that people who do not see some can tell apart (Okabe and Ito), and marks.
-STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
+# Colours that people who do not see some can tell apart (Okabe and Ito), and lines.
+STYLES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
 
 
 class Answers(NamedTuple):
@@ -153,7 +152,7 @@ def _draw(answers: Sequence[Answers], X: Array, y: Array, output_path: Path) -> 
     matplotlib.use("Agg")
     figure = plt.figure(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.15])  # type: ignore[misc]
-    _draw_reliability(left, answers, y)
+    _draw_errors(left, answers, y)
     _draw_doubtful(right, answers[0], X, y)
     try:
         figure.savefig(output_path, dpi=150)
@@ -163,24 +162,19 @@ def _draw(answers: Sequence[Answers], X: Array, y: Array, output_path: Path) -> 
         plt.close(figure)
 
 
-def _draw_reliability(figure: Any, answers: Sequence[Answers], y: Array) -> None:
-    """Share of right answers against the probability that was said."""
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="0.6", lw=1, ls="--", label="as often as it says")
-    for one, (colour, mark) in zip(answers, STYLES, strict=True):
-        said, right = one.proba.max(axis=1), one.predicted == y
-        group = np.digitize(said, BINS[1:-1])
-        enough = [k for k in range(len(BINS) - 1) if np.sum(group == k) >= LEAST_CASES]
+def _draw_errors(figure: Any, answers: Sequence[Answers], y: Array) -> None:
+    """Error against the share of images decided, the surest first."""
+    axes, shares = figure.subplots(), np.linspace(LEAST_DECIDED, 1.0, 101)
+    for one, (colour, line) in zip(answers, STYLES, strict=True):
         axes.plot(
-            [said[group == k].mean() for k in enough], [right[group == k].mean() for k in enough],
-            color=colour, marker=mark, lw=2, ms=7,
-            label=f"{one.name} (log-loss {one.log_loss(y):.2f})",
+            100 * shares, [100 * one.error(y, share) for share in shares], color=colour, ls=line,
+            lw=2.5, label=f"{one.name} (log-loss {one.log_loss(y):.2f})",
         )  # fmt: skip
-    axes.set(xlim=(0.2, 1.02), ylim=(0.2, 1.02))
-    axes.set_xlabel("probability of the label predicted", fontsize=12)
-    axes.set_ylabel("share of these that are right", fontsize=12)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=10.5)
-    figure.suptitle("It is right as often as it says", fontsize=14)
+    axes.set(xlim=(100 * LEAST_DECIDED, 100), ylim=(0, None))
+    axes.set_xlabel("images decided (%), the surest first", fontsize=12)
+    axes.set_ylabel("error among these (%)", fontsize=12)
+    axes.legend(loc="upper left", fontsize=11)
+    figure.suptitle("Few errors are left among those it is sure of", fontsize=14)
 
 
 def _draw_doubtful(figure: Any, ours: Answers, X: Array, y: Array) -> None:

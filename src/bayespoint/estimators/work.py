@@ -1,6 +1,7 @@
 """How long a fit may take, from counts of operations and the speed of this machine."""
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ def about_seconds(parameters: Parameters, place: Any, data: TrainingData) -> flo
     settings, _ = choose_method(parameters, data, place)
     if settings.inference != "ep":
         return 0.0
-    n_threads, rate = effective_n_jobs(parameters.n_jobs), operations_per_second()
+    n_threads = effective_n_jobs(parameters.n_jobs)
     if settings.cells is None:
-        return _at_once(data) / (rate * min(n_threads, data.n_machines))
-    return _by_cells(data, settings.cells) / (rate * n_threads)
+        return _at_once(data) / operations_per_second(min(n_threads, data.n_machines))
+    return _by_cells(data, settings.cells) / operations_per_second(n_threads)
 
 
 def _at_once(data: TrainingData) -> float:
@@ -69,13 +70,16 @@ def what_is_done(parameters: Parameters, place: Any, data: TrainingData, first: 
     )
 
 
-def operations_per_second() -> float:
-    """Operations of a factorisation, as most of the work is, in a second of one thread."""
-    K = np.eye(PROBED_POINTS) + 0.5
-    seconds = []
-    with open_threads(1):  # as fits do: several threads of BLAS may wait for each other
+def operations_per_second(n_threads: int = 1) -> float:
+    """Operations of factorisations, as most of the work is, in a second of all threads at work.
+
+    Threads that share a core are no faster than one.
+    """
+    K, seconds = np.eye(PROBED_POINTS) + 0.5, []
+    factorise = partial(scipy.linalg.cholesky, lower=True, check_finite=False)
+    with open_threads(n_threads) as threads:
         for _ in range(3):
             start = time.perf_counter()
-            scipy.linalg.cholesky(K, lower=True, check_finite=False)
+            threads.each(factorise, [K] * n_threads)
             seconds.append(time.perf_counter() - start)
-    return PROBED_POINTS**3 / 3 / min(seconds)
+    return n_threads * PROBED_POINTS**3 / 3 / min(seconds)
