@@ -2,10 +2,9 @@
 
     python benchmarks/digits.py --part errors | surest
 
-errors: each row has the error in percent over 5 shuffled 5-fold cross-validations, as the mean over
-seeds and its standard error, and the error over 5 folds that are not shuffled. The second is higher:
-images next to each other seem to come from one hand, so shuffling puts every hand into the training
-set.
+errors: error in percent over 5 shuffled 5-fold cross-validations, as the mean over seeds and its
+standard error, and the error over 5 folds that are not shuffled. The second is higher: images next
+to each other seem to come from one hand, so shuffling puts every hand into the training set.
 
 surest: what ``bayespoint demo`` shows of one split, as means over splits, beside a tuned SVC with
 each way that scikit-learn has to make probabilities of it: log-loss, and the error in percent of
