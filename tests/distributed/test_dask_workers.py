@@ -181,3 +181,15 @@ def test_an_interrupt_while_results_are_awaited_cancels_them():
     assert time.monotonic() - begun < PATIENCE
     assert seen[0]
     assert left_over(client) == 0
+
+
+def test_a_client_that_is_not_the_current_one():
+    from distributed import Client, LocalCluster
+
+    at, y = on_cluster(X[:120], Y[:120])
+    here = {"processes": False, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as other:
+        many = DaskBayesPointClassifier(one(n_trees=1), other).fit(at, y)
+        assert other.who_has()
+        found = other.compute(many.predict(at)).result()
+        assert many.score(at, y) == (found == Y[:120]).mean()

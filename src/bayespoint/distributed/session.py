@@ -179,7 +179,8 @@ class Session:
         watch = Watch(self.client)
         while True:
             try:
-                wait(futures, timeout=LOOK)
+                with self.client.as_current():  # or it asks the default client, if there is one
+                    wait(futures, timeout=LOOK)
                 show(len(futures), len(futures))
                 return True
             except TimeoutError:
