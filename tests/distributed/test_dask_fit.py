@@ -128,6 +128,53 @@ def test_max_time_leaves_a_model_of_the_cells_that_were_swept(monkeypatch, clock
     assert np.all(np.isfinite(proba(many, NEW)))
 
 
+def test_a_tree_that_time_cuts_short_is_left_out_beside_others():
+    """As on one machine: its cells that were not swept would say nothing in the mean."""
+    from types import SimpleNamespace
+
+    from bayespoint.distributed.inference import ClusterSweeps
+    from bayespoint.inference.ep.cells.problem import Sweeping
+
+    swept = [SimpleNamespace(done=lambda done=done: done) for done in (True, False)]
+    let_go = []
+    session = SimpleNamespace(
+        map=lambda name, *_, **__: swept if name == "sweep-cells" else [None],
+        wait=lambda *_: False, cancel=let_go.extend,
+    )  # fmt: skip
+    for spare, gone in ((True, swept), (False, swept[1:])):
+        let_go.clear()
+        how = Sweeping(tol=1e-3, stop=lambda: True, spare=spare)
+        work = ClusterSweeps(session, [None, None], 1, 2, None, 1, how, spare)
+        assert work.alone() != spare
+        assert let_go == gone
+
+
+def test_draws_of_perceptrons_and_the_link_have_the_time_that_is_left(monkeypatch, clock):
+    from bayespoint.distributed.session import Session
+
+    map_tasks, submit, seconds = Session.map, Session.submit, []
+
+    def mapped(self, name, *others, **more):
+        if name == "draw-perceptrons":
+            seconds.append(more["seconds"])
+            clock.now += 30.0
+        return map_tasks(self, name, *others, **more)
+
+    def submitted(self, name, *others):
+        seconds.extend(others[-1:] if name == "fit-all-rows" else ())
+        return submit(self, name, *others)
+
+    monkeypatch.setattr(Session, "map", mapped)
+    monkeypatch.setattr(Session, "submit", submitted)
+    X, y = rows(120)
+    clf = one(inference="perceptron", n_draws=8)
+    fitted(clone(clf).set_params(max_time=100.0), X, y)
+    assert 60.0 < seconds[0] <= 90.0  # a tenth is for the link
+    assert seconds[1] <= seconds[0] - 30.0
+    fitted(clf, X, y)
+    assert seconds[2:] == [None, None]
+
+
 FAULTS = """
 import resource
 import numpy as np

@@ -124,15 +124,18 @@ class ClusterSweeps(Sweeps):
         self._known: list[Any] = []  # all of a tree: a lost worker's cells need them again
 
     def alone(self) -> bool:
-        """Sweep each cell until it has converged; whether there was time for some."""
+        """Sweep each cell until it has converged, or of a first tree those that time allows.
+
+        Whether there was time: a tree beside others that has cells left out would blur them.
+        """
         session = self._session
         swept = session.map("sweep-cells", sweep_alone, self._cells, work=self._work)
         in_time = session.wait(swept, self.how.show, self.how.stop)
+        if self.how.spare and not in_time:
+            session.cancel(swept)
+            return False
         done = [in_time or future.done() for future in swept]
         if not any(done):
-            if self.how.spare:
-                session.cancel(swept)
-                return False
             session.wait(swept[:1])
             done[0] = True
         late = [k for k, there in enumerate(done) if not there]

@@ -46,15 +46,19 @@ def fit_whole(
         ends = np.linspace(0, parameters.n_draws, n_tasks + 1).astype(int)
         numbers = [range(*pair) for pair in itertools.pairwise(ends)]
         same = session.hold("settings", (parameters, settings))
-        drawn = session.map("draw-perceptrons", drawn_perceptrons, numbers, data=data, told=same)
-    seconds = None if parameters.max_time is None else _left(session.budget)
-    last = session.submit("fit-all-rows", fit_rows, data, drawn, parameters, settings, seconds)
+        drawn = session.map(
+            "draw-perceptrons", drawn_perceptrons, numbers, data=data, told=same,
+            seconds=_left(session.budget),
+        )  # fmt: skip
+        session.wait(drawn)
+    left = _left(session.budget)
+    last = session.submit("fit-all-rows", fit_rows, data, drawn, parameters, settings, left)
     return session.results(last)
 
 
-def _left(budget: Budget) -> float:
-    """Seconds that are left, or a moment."""
-    return max((budget.max_time or 0.0) - budget.elapsed(), 1.0)
+def _left(budget: Budget) -> float | None:
+    """Seconds that are left, or a moment; None where there is no limit."""
+    return None if budget.max_time is None else max(budget.max_time - budget.elapsed(), 1.0)
 
 
 def _check_memory(
@@ -79,11 +83,11 @@ def data_of_blocks(blocks: list[Block], parameters: Parameters) -> TrainingData:
 
 
 def drawn_perceptrons(
-    numbers: range, data: TrainingData, told: tuple[Parameters, Settings]
+    numbers: range, data: TrainingData, told: tuple[Parameters, Settings], seconds: float | None
 ) -> list[Any]:
-    """Make the draws of some numbers."""
+    """Make the draws of some numbers, in so many seconds."""
     parameters, settings = told
-    threads, budget = Threads(1), Budget(parameters.max_time)
+    threads, budget = Threads(1), Budget(seconds)
     parameters = replace(parameters, kernel=settings.kernel_name)
     _, problem = problem_with(parameters, data, settings, threads)
     entropy = parameters.random_state
