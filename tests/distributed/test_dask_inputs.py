@@ -121,6 +121,24 @@ def test_sparse_blocks_of_unknown_sizes():
         assert_allclose(many.predict_proba(array).compute(), wanted, atol=1e-9)
 
 
+def delayed_blocks(*blocks):
+    """Return a Dask array of blocks as they are."""
+    import dask.array as da
+    from dask import delayed
+
+    parts = [da.from_delayed(delayed(b), (np.nan, *b.shape[1:]), b.dtype) for b in blocks]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+@pytest.mark.parametrize("given", [CLF, {"inference": "perceptron", "n_draws": 5}])
+def test_dense_blocks_beside_sparse_ones(given):
+    at = delayed_blocks(X[:100], sp.csr_matrix(X[100:]))
+    many = DaskBayesPointClassifier(one(**given)).fit(at, delayed_blocks(Y[:100], Y[100:]))
+    wanted = one(**given).fit(sp.csr_matrix(X), Y).predict_proba(X)
+    assert_allclose(many.predict_proba(at).compute(), wanted, atol=1e-9)
+    assert_allclose(many.to_local().predict_proba(X), wanted, atol=1e-9)
+
+
 def test_weights_and_single_precision():
     import dask.array as da
 

@@ -126,8 +126,10 @@ def merge_pieces(pieces: list[Piece], facts: Facts) -> Chunk:
 
 
 def stacked(parts: list[Any]) -> Any:
-    """Rows one below the other."""
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    """Rows one below the other, sparse where some are."""
+    if not any(map(sp.issparse, parts)):
+        return np.concatenate(parts)
+    return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
 
 
 def without_rows(chunk: Chunk) -> Chunk:
