@@ -177,6 +177,30 @@ def test_bad_rows_are_refused_with_their_place(bad, message):
         DaskBayesPointClassifier(one(**CLF)).fit(at, y)
 
 
+def with_gap(rows):
+    return np.where(np.arange(rows.size).reshape(rows.shape) == 7, np.nan, rows)
+
+
+@pytest.mark.parametrize(
+    ("at", "y", "message"),
+    [
+        ((X[:0], X[:200]), (Y[200:], Y[:200]), "partition 0: X has 0 rows and y has 40"),
+        ((X[:99, 0], X[99:, 0]), (Y[:99], Y[99:]), r"partition [01] of X, y: .*Expected 2D"),
+        (
+            (X[:99], sp.coo_matrix(with_gap(X[99:]))), (Y[:99], Y[99:]),
+            r"(?s)partition 1 of X, y: .*NaN.* row 1 of the partition, column 2",
+        ),
+        (
+            (X[:99], X[99:]), (Y[:99].astype(object), Y[99:].astype(str).astype(object)),
+            r"partition 1 of y has labels \['0', '1'\], others have \[0, 1\]",
+        ),
+    ],
+)  # fmt: skip
+def test_partitions_that_do_not_match_are_refused(at, y, message):
+    with pytest.raises(ValueError, match=message):
+        DaskBayesPointClassifier(one(**CLF)).fit(delayed_blocks(*at), delayed_blocks(*y))
+
+
 def test_the_table_of_odd_inputs_holds_on_a_cluster():
     """What one machine refuses a cluster refuses, with the same words and the partition."""
     import dask.array as da

@@ -115,12 +115,12 @@ def known_sizes(values: Any) -> tuple[int, ...] | None:
 def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
     """Check the rows of a partition as `fit` does; errors say which one is at fault, and where."""
     with_labels = BaseEstimator()
-    if X.shape[0] == 0:
-        return Block(X, np.empty(0), np.empty(0), None)
     if len(y) != X.shape[0]:
         raise ValueError(
             f"partition {number}: X has {X.shape[0]} rows and y has {len(y)}. Divide both alike."
         )
+    if X.shape[0] == 0:
+        return Block(X, np.empty(0), np.empty(0), None)
     try:
         inputs, labels = Host().training_inputs(with_labels, X, y, precomputed=False)
         weight = checked_weights(weight, len(labels))
@@ -133,6 +133,9 @@ def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
 def _place(X: Any) -> str:
     """Where the first value is that is no finite number, for messages."""
     columns = getattr(X, "columns", None)
+    if len(X.shape) != 2:
+        return ""
+    X = X.tocsc() if sp.issparse(X) else X
     for column in range(X.shape[1]):
         values = X.iloc[:, column] if columns is not None else X[:, [column]]
         try:
@@ -206,6 +209,7 @@ def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Fac
         raise ValueError("X has no rows of weight > 0 in any partition; give some.")
     for number, one in enumerate(found):
         _check_columns(number, one, some[0])
+        _check_labels(number, one, some[0])
     classes = np.unique(np.concatenate([one.labels for one in some]))
     if len(classes) < least_classes:
         raise ValueError(
@@ -234,3 +238,17 @@ def _check_columns(number: int, one: Summary, first: Summary) -> None:
             f"partition {number} of X has columns {own}, the first one {others}: name and order "
             f"them alike."
         )
+
+
+def _check_labels(number: int, one: Summary, first: Summary) -> None:
+    """Refuse words where the first partition with rows has numbers: sorted as one they are lost."""
+    if len(one.labels) and is_words(one.labels) != is_words(first.labels):
+        raise ValueError(
+            f"partition {number} of y has labels {one.labels[:5].tolist()}, others have "
+            f"{first.labels[:5].tolist()}: give all of them as words, or all as numbers."
+        )
+
+
+def is_words(labels: Array) -> bool:
+    """Whether some labels, all of one kind, are words."""
+    return isinstance(labels[0], str)
