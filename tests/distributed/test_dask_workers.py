@@ -9,6 +9,7 @@ import time
 import pytest
 from helpers.clusters import PATIENCE, bits, local_cluster, on_cluster, one, rows
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 pytest.importorskip("dask")  # not "distributed", which is this folder where it is missing
 
@@ -191,5 +192,6 @@ def test_a_client_that_is_not_the_current_one():
     with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as other:
         many = DaskBayesPointClassifier(one(n_trees=1), other).fit(at, y)
         assert other.who_has()
+        assert clone(many).client is other
         found = other.compute(many.predict(at)).result()
         assert many.score(at, y) == (found == Y[:120]).mean()

@@ -33,7 +33,7 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         the time that rows take to their cells. ``device="auto"`` sweeps cells on the GPUs of those
         workers that have one, "cuda" needs one on each.
     client : distributed.Client, optional
-        By default the current one.
+        By default the current one. With another one, compute predictions by ``client.compute``.
 
     Attributes
     ----------
@@ -78,6 +78,15 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def __init__(self, estimator: BayesPointClassifier, client: Any = None) -> None:
         self.estimator = estimator
         self.client = client
+
+    def __sklearn_clone__(self) -> "DaskBayesPointClassifier":
+        """Return another one that is not fitted, with the same client, which cannot be copied."""
+        other = type(self)(**self.get_params(deep=False) | {"client": None})
+        if hasattr(self, "_metadata_request"):
+            other._metadata_request = self._metadata_request
+        made: DaskBayesPointClassifier = BaseEstimator.__sklearn_clone__(other)
+        made.client = self.client
+        return made
 
     # ------------------------------------------------------------------ fitting
 
