@@ -248,7 +248,10 @@ def test_what_is_no_collection_is_refused():
 def test_new_rows_are_checked_where_they_are():
     many = DaskBayesPointClassifier(one(**CLF)).fit(*on_cluster(X, Y))
     at, _ = on_cluster(with_value(np.nan), Y)
-    with pytest.raises(ValueError, match=r"partition [0-2] of X: .*NaN"):
+    message = r"(?s)partition [0-2] of X: .*NaN.* First found in row \d+ of .* column 3"
+    with pytest.raises(ValueError, match=message):
         many.predict(at).compute()
+    with pytest.raises(ValueError, match="partition 1: X has 99 rows, y has 98"):
+        many.score(delayed_blocks(X[:99], X[99:198]), delayed_blocks(Y[:99], Y[:98]))
     with pytest.raises(ValueError, match="is expecting 5 features"):
         many.predict(on_cluster(X, Y)[0][:, :4]).compute()

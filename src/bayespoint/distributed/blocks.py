@@ -125,12 +125,12 @@ def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
         inputs, labels = Host().training_inputs(with_labels, X, y, precomputed=False)
         weight = checked_weights(weight, len(labels))
     except (ValueError, TypeError) as error:
-        raise type(error)(f"partition {number} of X, y: {error}{_place(X)}") from None
+        raise type(error)(f"partition {number} of X, y: {error}{place_of_fault(X)}") from None
     names = getattr(with_labels, "feature_names_in_", None)
     return Block(inputs.X, np.asarray(labels), weight, names)
 
 
-def _place(X: Any) -> str:
+def place_of_fault(X: Any) -> str:
     """Where the first value is that is no finite number, for messages."""
     columns = getattr(X, "columns", None)
     if len(X.shape) != 2:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint._support.types import Array, Matrix
-from bayespoint.distributed.blocks import known_sizes, partitions, parts_of
+from bayespoint.distributed.blocks import known_sizes, partitions, parts_of, place_of_fault
 from bayespoint.distributed.inference import ClusterCells
 from bayespoint.distributed.ordering import stacked
 from bayespoint.distributed.parts import Part, PartedTree, rows_of_part, without_rows
@@ -49,7 +49,7 @@ def checked_points(X: Any, number: int, estimator: Any, empty: Matrix) -> Matrix
     try:
         return same_precision(Host().new_points(estimator, X, precomputed=False), empty.dtype)
     except ValueError as error:
-        raise ValueError(f"partition {number} of X: {error}") from None
+        raise ValueError(f"partition {number} of X: {error}{place_of_fault(X)}") from None
 
 
 def answered_together(X: Any, n_parts: int, n_features: int) -> list[Array]:
@@ -254,7 +254,7 @@ def local_answer(X: Any, number: int, model: Any, method: str) -> Array:
     try:
         return getattr(model, method)(X)
     except ValueError as error:
-        raise ValueError(f"partition {number} of X: {error}") from None
+        raise ValueError(f"partition {number} of X: {error}{place_of_fault(X)}") from None
 
 
 def holding_no_names(model: Any) -> Any:
@@ -283,12 +283,20 @@ def right_of(parts: list[Any], X: Any, y: Any, weight: Any) -> list[Any]:
     """Return delayed sums of the weights of labels that are predicted, and of all, by partition."""
     name = Names()
     of_each = zip(parts, parts_of(X, y, weight), strict=True)
-    return [name("right", right)(part, *given[1:]) for part, given in of_each]
+    return [
+        name("right", right)(part, *given[1:], number)
+        for number, (part, given) in enumerate(of_each)
+    ]
 
 
-def right(predicted: Array, y: Any, weight: Any) -> Array:
+def right(predicted: Array, y: Any, weight: Any, number: int) -> Array:
     """Sum of the weights of labels that are predicted, and of all."""
     copies = np.ones(len(predicted)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if not len(predicted) == len(y) == len(copies):
+        raise ValueError(
+            f"partition {number}: X has {len(predicted)} rows, y has {len(y)} and sample_weight "
+            f"{len(copies)}. Divide them alike."
+        )
     return np.array([np.sum(copies[predicted == np.asarray(y)]), np.sum(copies)])
 
 
