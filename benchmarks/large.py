@@ -21,6 +21,7 @@ import json
 import os
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -307,6 +308,7 @@ def main():
     parser.add_argument("--sets", nargs="+", help="data sets; all by default")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="of growth")
+    parser.add_argument("--device", default="cpu", help="of bayespoint; of gpu it is the GPU")
     parser.add_argument("--json", type=Path, nargs="+", help="to write, or to read for --picture")
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
@@ -314,6 +316,7 @@ def main():
         from large_pictures import picture
 
         return picture(rows_of(options.json), options.picture)
+    METHODS["ours"] = partial(ours, device=options.device)
     kept, begun = [], time.perf_counter()
     try:
         PARTS[options.part](options, kept)
