@@ -39,6 +39,7 @@ from helpers.version_spaces import (
 from numpy.testing import assert_allclose
 
 from bayespoint.inference import sample_billiard
+from bayespoint.inference.billiard import balls
 
 # Runs whose Bayes points are compared; most of their time does not depend on their length.
 N_RUNS = 16
@@ -134,6 +135,15 @@ def test_the_centre_does_not_depend_on_the_travel(travel):
     problem = skewed(4, 2)
     check = against_centre(problem, facet_centre(problem), N_RUNS, travel=travel)
     assert_passes(check, length=1_000, seed=0, detects=0.08)
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 0.3), (0.1, 0.15)])
+def test_flights_that_meet_many_walls_are_shorter_and_draws_as_uniform(noise, most, monkeypatch):
+    monkeypatch.setattr(balls, "MOST_MET", most)
+    problem = skewed(5, 3, noise=noise)
+    flown = sample_billiard(problem.space, 4, label_noise=noise, random_state=0).info["travel_time"]
+    assert flown < 0.6 * np.pi / 2
+    assert_passes(against_exact_draws(problem), length=800, seed=0, detects=0.06)
 
 
 # ---------------------------------------------------------------------- clean labels

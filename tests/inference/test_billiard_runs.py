@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespoint import VersionSpace
 from bayespoint._support.threads import open_threads
 from bayespoint.inference import sample_billiard
-from bayespoint.inference.billiard import chains, flights
+from bayespoint.inference.billiard import balls, chains, flights
 from bayespoint.inference.billiard.chains import mixing
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.rows import FullRows, GramRows
@@ -46,6 +46,32 @@ def test_more_draws_and_steps_leave_the_first_draws_as_they_are(monkeypatch):
     in_steps = sample(space, 40, n_chains=1, burn_in=5)
     assert_allclose(in_steps.coef, posterior.coef, atol=1e-8)
     assert_allclose(in_steps.bayes_point(), posterior.bayes_point(), atol=1e-8)
+
+
+# Rounding errors grow with the ratio of lengths, here 1e9 at most.
+NARROW_ROUNDING = 1e-6
+
+
+def narrow_space(scale):
+    """Walls that are nearly parallel, with both labels: wide in all directions but one."""
+    X = np.random.default_rng(0).normal(size=(16, 3))
+    return VersionSpace(1.0 + scale * X @ X.T, np.sign(X[:, 0]))
+
+
+def test_flights_in_a_narrow_space_are_shorter_and_meet_no_more_walls_than_they_may():
+    wide, narrow = sample(narrow_space(1.0), 16), sample(narrow_space(1e-9), 16)
+    for posterior, share in ((wide, 0.1), (narrow, 1.0)):
+        assert np.all(posterior.info["bounces"] < share * 4 * balls.MOST_MET * 16)
+    assert_allclose(wide.info["travel_time"], 4 * np.pi / 2)
+    assert narrow.info["travel_time"] < 0.1 * wide.info["travel_time"]
+    assert_usable(narrow, narrow_space(1e-9), rtol=NARROW_ROUNDING)
+    assert_array_equal(sample(narrow_space(1e-9), 16, n_jobs=2).coef, narrow.coef)
+
+
+def test_a_space_in_which_flights_have_no_end_is_refused(monkeypatch):
+    monkeypatch.setattr(balls, "MOST_MET", 1e-9)
+    with pytest.raises(ValueError, match=r"too narrow for a billiard.* softness > 0"):
+        sample(narrow_space(1.0), 16)
 
 
 def angles_from(space, start, posterior):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import VersionSpace, onion, papers
-from bayespoint.inference.billiard.balls import wrong_labels
+from bayespoint.inference.billiard.balls import MOST_MET, wrong_labels
 from bayespoint.inference.onion import exact
 
 SPACE = make_space(m=6)
@@ -72,6 +72,15 @@ def test_learning_in_narrow_shells_has_an_end():
     wide, narrow = (VersionSpace(scale * X @ X.T + 1, np.sign(X[:, 0])) for scale in (1.0, 1e-5))
     assert sample(wide, depth=6).info["rounds"] == exact.MAX_ROUNDS  # a control
     assert sample(narrow, depth=6).info["rounds"] < exact.MAX_ROUNDS / 5
+
+
+@pytest.mark.usefixtures("brief")
+def test_draws_in_narrow_shells_meet_no_more_walls_than_they_may():
+    X = np.random.default_rng(0).normal(size=(16, 3))
+    table = sample(VersionSpace(1e-9 * X @ X.T + 1, np.sign(X[:, 0])), depth=2)
+    met = table.info["bounces"] + table.info["passes"]
+    assert np.all(met < table.info["n_draws"] * MOST_MET * 16)
+    assert_usable(table, table.space, rtol=1e-6)  # rounding errors grow with 1e9, too
 
 
 # ---------------------------------------------------------------------- stops

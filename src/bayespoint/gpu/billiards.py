@@ -47,6 +47,7 @@ class DeviceBalls:
     """
 
     has_path = True
+    part = 1.0  # of the travel asked that balls fly
 
     def __init__(self, table, start, seed):
         rows = table.rows

@@ -35,6 +35,14 @@ EVENT_COST = 500
 LOST = 1e-7
 MAX_RESTARTS = 10
 
+# Most walls that a ball meets in a flight, for each there is: 0.2 to 15 if points differ, but any
+# number in a space that is narrow in one direction and wide in another. Flights are then shortened
+# until they meet half as many, but to no less than this part of the travel asked. Before the first
+# draw that counts they become longer again where they meet fewer than this share.
+MOST_MET = 500
+LEAST_PART = 1e-6
+FEW_MET = 1 / 8
+
 # Up to this rank of the Gram matrix, vectors are kept in coordinates of an orthonormal basis.
 FEW_DIMENSIONS = 32
 
@@ -67,8 +75,19 @@ class _Flown(NamedTuple):
     n_done: Array  # (n_balls,), flights
 
 
+class _NarrowError(Exception):
+    """A ball meets so many times more walls than it may."""
+
+    def __init__(self, times: float) -> None:
+        self.times = times
+
+
 class Balls:
     """Positions and directions of all balls, and what they have met.
+
+    Flights are ``part`` of the travel asked: all, but less in a narrow space. It is made smaller
+    where a step meets too many walls, and that step is flown again; until `forget` it grows again
+    where walls are few. Draws are uniform whatever it is, but depend on each other for longer.
 
     Parameters
     ----------
@@ -110,6 +129,7 @@ class Balls:
         self.rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
         self.length_rngs = [np.random.default_rng(child) for child in seed.spawn(n_balls)]
         self.cursor[:, RANDOM] = [rng.integers(2**63) for rng in self.rngs]
+        self.part, self.settling = 1.0, True
         self.path = np.zeros((n_path, m))
         self.drift = 0.0
         self.restarts = 0
@@ -132,13 +152,21 @@ class Balls:
         """
         if self.table.factor.rank == 1:
             return self._flip(n_flights // thin, thin * travel)
-        before = self._state()
+        before, cursor = self._state(), self.cursor.copy()
         self._clear(slice(None))
-        flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
-        last = self._settle(flown, before, n_flights, thin, travel, budget, threads)
+        try:
+            flown = self._fly(np.arange(len(self)), n_flights, thin, travel, budget, threads)
+            last = self._settle(flown, before, n_flights, thin, travel, budget, threads)
+        except _NarrowError as error:
+            self._restore(before, slice(None))
+            self._shorten(error.times, cursor)
+            return self.step(n_flights, thin, travel, budget, threads, kept)
         if last is None:
             self._restore(before, slice(None))
             return None
+        met = max(self._met(b, cursor) for b in range(len(self)))
+        if self.settling and met < FEW_MET * n_flights:
+            self.part = min(1.0, 2 * self.part)
         if not kept:
             return None
         n_draws = int(flown.n_done.min()) // thin
@@ -146,6 +174,19 @@ class Balls:
         coef += self._coefficients(flown.white[:, :n_draws])
         coef[:, -1] = last
         return coef, flown.outputs[:, :n_draws]
+
+    def _shorten(self, times: float, cursor: Array) -> None:
+        """Begin again with shorter flights, where a ball met too many walls, so many times."""
+        from bayespoint._loops.billiard import RANDOM
+
+        self.part /= 2 * times
+        if self.part < LEAST_PART:
+            raise ValueError(
+                "version space is too narrow for a billiard: a ball would meet billions of walls "
+                "in a flight. Set softness > 0."
+            )
+        self.cursor = cursor
+        self.cursor[:, RANDOM] = [rng.integers(2**63) for rng in self.rngs]
 
     def _flip(self, n_draws: int, radians: float) -> tuple[Array, Array]:
         """Draw on a line, where the sphere is two points and there is nowhere to fly."""
@@ -181,6 +222,7 @@ class Balls:
         from bayespoint._loops.billiard import BOUNCES, PASSES, RECORDED
 
         self.cursor[:, [BOUNCES, PASSES, RECORDED]] = 0
+        self.settling = False
         self.drift, self.restarts, self.seconds = 0.0, 0, 0.0
 
     def ends(self) -> Array:
@@ -198,6 +240,13 @@ class Balls:
         from bayespoint._loops.billiard import BOUNCES, PASSES
 
         return int(self.cursor[:, [BOUNCES, PASSES]].sum())
+
+    def _met(self, b: int, before: Array) -> float:
+        """Walls that a ball has met since it had another cursor, in shares of `MOST_MET`."""
+        from bayespoint._loops.billiard import BOUNCES, PASSES
+
+        new = self.cursor[b] - before[b]
+        return float(new[BOUNCES] + new[PASSES]) / (MOST_MET * self.P.shape[1])
 
     def counts(self) -> dict[str, Any]:
         """Return bounces and passes of each ball, drift, restarts, seconds of flight."""
@@ -217,7 +266,8 @@ class Balls:
     ) -> _Flown:  # fmt: skip
         from bayespoint._loops.billiard import FLIGHT, IN_FLIGHT, WRONG_MINUS, WRONG_PLUS, Record
 
-        courses = self._courses(balls, n_flights, thin, travel)
+        travel = self.part * travel
+        courses, before = self._courses(balls, n_flights, thin, travel), self.cursor.copy()
         shape = len(balls), n_flights // thin
         m, rank = self.P.shape[1], self.table.factor.rank
         flown = _Flown(
@@ -237,6 +287,10 @@ class Balls:
             advance = self._mover(b, courses[k], record)
             while self.cursor[b, FLIGHT] < n_flights and not budget.spent():
                 advance()
+                met = self._met(b, before)
+                if met > n_flights:
+                    flights = self.cursor[b, FLIGHT] + self.angle[b, 0] / travel
+                    raise _NarrowError(met / max(flights, LEAST_PART))
             flown.n_done[k] = self.cursor[b, FLIGHT]
 
         begun = time.perf_counter()

@@ -126,12 +126,14 @@ def run(
         if step is None:
             break
         flights.add(*step)
-        whole, radians = step[0].shape[1] * thin == n_flights, step[0].shape[1] * thin * travel
+        flown = step[0].shape[1] * thin
+        whole, flight = flown == n_flights, balls.part * travel
         if whole and balls.has_path:
             kicks = balls.kicks.copy()
-            flights.add_batch(kicks, kicks + balls.ends(), radians)
+            flights.add_batch(kicks, kicks + balls.ends(), flown * flight)
         elif not flights.path or not balls.has_path:  # what the draws tell
-            flights.add_batch(0.0 * balls.kicks, step[0].sum(axis=1) * thin * travel, radians)
+            path = step[0].sum(axis=1) * thin * flight
+            flights.add_batch(0.0 * balls.kicks, path, flown * flight)
         pace.add(n_flights, total)
         if enough is not None and enough(flights):
             break

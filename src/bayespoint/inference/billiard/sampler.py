@@ -60,7 +60,9 @@ def sample_billiard(
         Length of a flight in radians; then the direction is drawn anew. If you need only the Bayes
         point, long flights of 9 pi / 2 are better. Multiples of pi are refused, because a ball
         that meets no wall would come back. If the span of the points has only two dimensions,
-        flights have random lengths with this mean.
+        flights have random lengths with this mean. In a narrow version space, where a ball would
+        meet more than 500 times as many walls as there are points, flights are shorter (on the
+        CPU).
     thin : int, default=1
         Number of flights per draw.
     burn_in : int, optional
