@@ -7,7 +7,8 @@
   matrix, for each of five inferences (`OnionClassifier` is the fifth). An answer is right when
   probabilities are finite, rows sum to 1 and `predict` is the argmax; an error when it is a
   ValueError or a TypeError from a `raise` of bayespoint that names an argument. Each has 20 s of
-  the processor, and the process 2 GB.
+  the processor and 2 GB. A line after every 25 says what became of them, and which took longest: a
+  run may be cut off at any time.
 - interrupts: Ctrl-C at so many random moments of a fit by each inference, and once more in every
   other. The model is as before or usable, no thread is left, and the second Ctrl-C ends at once.
 
@@ -19,15 +20,15 @@ is 1 if there were any.
 import argparse
 import ast
 import re
-import resource
 import signal
 import threading
 import time
 import traceback
 import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -40,6 +41,7 @@ import bayespoint
 from bayespoint import BayesPointClassifier, OnionClassifier
 
 SECONDS, BYTES = 20, 2 * 10**9
+PART = 25  # arrays that a process runs before it tells what became of them
 INFERENCES = ("perceptron", "billiard", "gibbs", "ep", "onion")
 # Seconds of the processor, of two threads, that a second Ctrl-C may take; compiled loops come back
 # every 0.1 s. Seconds until threads that it left in such a loop must have ended.
@@ -306,58 +308,82 @@ def too_long(*_):
     raise AssertionError(f"more than {SECONDS} s of the processor")
 
 
-def run_number(seed, number, inferences):
-    """Count what became of one array, and what went wrong."""
-    counts, wrong = Counter(), []
-    for precomputed in (False, True):
-        for inference in inferences:
-            X, y, weight, settings = given(seed, number, precomputed)
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    counts[fate(inference, X, y, weight, settings)] += 1
-            except Exception as error:
-                kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                gram = ", a Gram matrix" if precomputed else ""
-                wrong.append(f"FAILED {number} ({inference}{gram}): {kind}{error}")
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-            peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            if peak > BYTES:
-                wrong.append(f"FAILED {number} ({inference}): {peak / 1e9:.1f} GB")
-    return counts, wrong
+def begin_peak():
+    """Count the peak of this process's memory from here on (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak():
+    """Largest memory of this process since `begin_peak`."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+
+
+def run_one(seed, number, inference, precomputed):
+    """What became of one array, or what went wrong, and how much time and memory it took."""
+    X, y, weight, settings = given(seed, number, precomputed)
+    begin_peak()
+    begun = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = fate(inference, X, y, weight, settings)
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if peak() > BYTES:
+        found = f"{peak() / 1e9:.1f} GB"
+    return found, time.process_time() - begun
 
 
 def run_part(seed, inferences, numbers):
-    """Run some numbers; say what fails as it does."""
+    """Run some numbers; count what became of them, by inference, and say what was wrong."""
     signal.signal(signal.SIGPROF, too_long)
-    counts, wrong = Counter(), []
-    for number in numbers:
-        found, failed = run_number(seed, number, inferences)
-        counts += found
-        wrong += failed
-        for line in failed:
-            print(line[:400], flush=True)
-    return counts, wrong
+    counts, seconds, wrong, slowest = Counter(), Counter(), [], (0.0, "")
+    for number, precomputed, inference in product(numbers, (False, True), inferences):
+        found, taken = run_one(seed, number, inference, precomputed)
+        name = f"{number} ({inference}{', a Gram matrix' if precomputed else ''})"
+        slowest = max(slowest, (taken, name))
+        seconds[inference] += taken
+        counts[inference, found if found in ("right answer", "refused") else "wrong"] += 1
+        if found not in ("right answer", "refused"):
+            wrong.append(f"FAILED {name}: {found}"[:400])
+    return counts, seconds, wrong, slowest
 
 
 def fuzz_arrays(first, n_arrays, seed, n_jobs, inferences):
     """Run all arrays in some processes; return what went wrong."""
-    counts, wrong, numbers = Counter(), [], range(first, first + n_arrays)
-    parts = [numbers[start : start + 50] for start in range(0, n_arrays, 50)]
+    totals, wrong, numbers = Counter(), [], range(first, first + n_arrays)
+    parts = [numbers[start : start + PART] for start in range(0, n_arrays, PART)]
     start = time.perf_counter()
-    # A fresh process for each part: what one takes of memory does not count against the next.
-    with ProcessPoolExecutor(n_jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        for found, failed in pool.map(partial(run_part, seed, inferences), parts):
-            counts += found
-            wrong += failed
+    with ProcessPoolExecutor(n_jobs, get_context("spawn")) as pool:
+        running = {pool.submit(run_part, seed, inferences, part): part for part in parts}
+        for future in as_completed(running):
+            part, (counts, seconds, failed, (longest, name)) = running[future], future.result()
+            totals, wrong = totals + counts, wrong + failed
+            taken = ", ".join(f"{inference} {seconds[inference]:.1f}" for inference in inferences)
+            print(
+                f"{part[0]} to {part[-1]}: {told(counts)}; seconds: {taken}, {name} {longest:.1f}"
+            )
+            print(*failed, sep="\n", end="\n" if failed else "", flush=True)
+    for inference in inferences:
+        own = Counter({key: n for key, n in totals.items() if key[0] == inference})
+        print(f"{inference}: {told(own)}")
     print(
         f"{n_arrays:,} arrays from {first} on, {len(inferences)} inferences, rows and Gram "
-        f"matrices, seed {seed}: {counts['right answer']:,} right answers, {counts['refused']:,} "
-        f"clear errors, {len(wrong)} failures ({time.perf_counter() - start:.0f} s)"
+        f"matrices, seed {seed}: {told(totals)} ({time.perf_counter() - start:.0f} s)"
     )
     return wrong
+
+
+def told(counts):
+    right, refused, wrong = (
+        sum(n for (_, found), n in counts.items() if found == kind)
+        for kind in ("right answer", "refused", "wrong")
+    )
+    return f"{right:,} right answers, {refused:,} clear errors, {wrong:,} failures"
 
 
 # ---------------------------------------------------------------------- Ctrl-C
