@@ -33,7 +33,7 @@ def as_used(problem, coef):
     m = len(problem.y)
     space = problem.space
     of_draws = Problem.of_space(space, np.broadcast_to(problem.noise, m))
-    return sampled_without(of_draws, [coef], space.rows.factorise(0.0, space.rows.threads))[:, 1]
+    return sampled_without(of_draws, [coef], space.rows.factorise(0.0, space.rows.threads))[0][:, 1]
 
 
 def with_its_label(problem, coef):
@@ -170,20 +170,55 @@ def test_bayes_rule_by_hand():
     assert_array_equal(found[label == 0, 0], 1.0)
 
 
+def test_softened_probabilities_order_and_others_count():
+    rng = np.random.default_rng(0)
+    proba, _, label = flipped(3, 0.1, rng)
+    softened, ones = 0.7 * proba + 0.1, np.ones(len(label))
+    rows, rates = np.arange(len(label)), np.full(3, 0.1)
+    counted, ordered = (label_errors(p, label, ones, rates) for p in (proba, softened))
+    found = label_errors(proba, label, ones, rates, softened)
+    assert_array_equal(found.number, counted.number)
+    assert abs(ordered.number[0] - counted.number[0]) > 1  # so that the next line says something
+    assert np.sum(1 - found.proba[rows, label]) == pytest.approx(counted.number[0])
+    # All odds that a label is wrong times one number, in the order of those with softness.
+    odds = [p[rows, label] / (1 - p[rows, label]) for p in (found.proba, ordered.proba)]
+    assert_allclose(odds[0] / odds[1], (odds[0] / odds[1])[0], rtol=1e-6)
+
+
+def overlapping_and_clear(seed=0):
+    """Many rows in a heap where classes overlap, and two clear classes with six wrong labels."""
+    rng = np.random.default_rng(seed)
+    places = ([0, 0], 0.3, 200), ([5, 0], 1, 40), ([-5, 0], 1, 40)
+    X = np.vstack([rng.normal(centre, width, (n, 2)) for centre, width, n in places])
+    y = np.concatenate([rng.random(200) < 0.3, np.zeros(40), np.ones(40)]).astype(int)
+    wrong = np.zeros(len(y), dtype=bool)
+    wrong[[200, 210, 220, 240, 250, 260]] = True
+    return X, np.where(wrong, 1 - y, y), wrong
+
+
+@pytest.mark.parametrize("inference", ["ep", "billiard"])
+def test_wrong_labels_come_before_those_that_overlap(inference):
+    X, given, wrong = overlapping_and_clear()
+    clf = classifier(inference=inference, gamma=0.2, softness=0.5, n_draws=200).fit(X, given)
+    assert average_precision_score(wrong, clf.label_error_proba_) > 0.9
+
+
 @pytest.mark.parametrize("label_noise", [0.0, 0.1])
-def test_by_hand_from_outputs_without_a_row_and_without_softness(label_noise):
+def test_by_hand_from_outputs_without_a_row_and_with_softness(label_noise):
     X, y, *_ = flowers(3, step=6)
     clf = classifier(inference="ep", label_noise=label_noise).fit(X, y)
     # Rows are dealt to folds in the order in which they are merged.
     row, K = clf.trained_.row, by_hand(clf, X, X)[0]
-    z = []
+    sure, soft = [], []
     for machine in range(3):
         rates = np.where(y == machine, label_noise, label_noise / 2)[row]
         space = VersionSpace(K[np.ix_(row, row)], np.where(y[row] == machine, 1, -1), clf.softness_)
-        z.append(expectation_propagation(space, label_noise=rates).sureness())
-    found = label_errors(
-        votes_of(vote_outputs(np.array(z)), 3), y[row], np.ones(len(row)), np.full(3, label_noise)
-    )
+        posterior = expectation_propagation(space, label_noise=rates)
+        sure.append(posterior.sureness())
+        soft.append(posterior.held_out_scores())
+    proba, softened = (votes_of(vote_outputs(np.array(z)), 3) for z in (sure, soft))
+    given = np.ones(len(row)), np.full(3, label_noise)
+    found = label_errors(proba, y[row], *given, softened)
     wrong = 1 - found.proba[np.arange(len(row)), y[row]]
     assert_allclose(clf.label_error_proba_[row], wrong, atol=1e-3)
     assert_allclose(clf.n_label_errors_, found.number, atol=0.05)

@@ -632,10 +632,12 @@ class BayesPointClassifier(KernelClassifier):
 
         It follows by Bayes' rule from the probabilities of a model without the row and from the
         rates of wrong labels: those of ``label_noise`` or, if that is 0, the rates that make
-        held-out labels most probable, one for all classes or one for each pair of classes. A label
-        that is unlikely only because classes overlap does not count as wrong. The sum is the
-        expected number of wrong labels. NaN for rows of weight 0, and for rows that a fit
-        stopped by ``max_time`` or Ctrl-C has not seen.
+        held-out labels most probable, one for all classes or one for each pair of classes. The
+        order is that of probabilities that include softness: a label that is unlikely because
+        classes overlap is doubted less than one in the middle of another class. The sum is the
+        expected number of wrong labels, which is found without softness (`n_label_errors_`). NaN
+        for rows of weight 0, and for rows that a fit stopped by ``max_time`` or Ctrl-C has not
+        seen.
         """
         proba, label = self._label_errors("label_error_proba_")
         own = np.take_along_axis(proba, label[:, None], axis=1)
@@ -646,7 +648,8 @@ class BayesPointClassifier(KernelClassifier):
         """Expected number of wrong training labels, and a 95 % interval: lower and upper end.
 
         Weights count; rows whose `label_error_proba_` is NaN do not. If rates are not given, the
-        interval includes their uncertainty.
+        interval includes their uncertainty. Without softness, which may be there because of wrong
+        labels, the number is too high if rows of several classes lie close together.
         """
         self._label_errors("n_label_errors_")
         if self.trained_.n_wrong is None:

@@ -6,10 +6,15 @@ whatever x. So labels have probabilities p_k(x) = sum_j pi_j(x) T_jk, and a row 
     P(y = j | x, k) = pi_j(x) T_jk / p_k(x),
 
 one less the entry j = k of which is the probability that the label is wrong. pi is the power t,
-normalised, of how probable the classes are without the row and without softness: a fit that takes
-labels for right has softness for those that are wrong, which would hide them. t, which says how
-classes overlap, and T are averaged over, in proportion to the probability of the labels of rows
-left out. Where rates are given, T is.
+normalised, of how probable the classes are without the row. t, which says how classes overlap, and
+T are averaged over, in proportion to the probability of the labels of rows left out. Where rates
+are given, T is.
+
+Wrong labels are counted by a pi without softness: a fit that takes labels for right has softness
+for those that are wrong, which would hide them. Which labels these are, a pi with softness tells:
+without it, a label is doubted most where rows are many, even if classes overlap there. Its odds
+are multiplied by the number that makes the sum of the probabilities the count: no distribution
+with this sum is closer to it, by relative entropy.
 """
 
 from collections.abc import Callable
@@ -17,6 +22,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
 
@@ -54,6 +60,9 @@ LEAST_CHANCE = 1e-100
 # Probability that the number of wrong labels lies in its interval.
 INTERVAL = 0.95
 
+# Logarithm of the largest factor of odds: beyond it, all are sure in double precision.
+LARGEST_LOG = 100.0
+
 
 class _Guess(NamedTuple):
     """A power and T, one for each fold, and how probable they are."""
@@ -70,7 +79,9 @@ class LabelErrors(NamedTuple):
     number: Array  # of wrong labels: expected, and the ends of an interval, (3,)
 
 
-def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> LabelErrors:
+def label_errors(
+    proba: Array, label: Array, weight: Array, rates: Array, softened: Array | None = None
+) -> LabelErrors:
     """Find how probable each true class is, given the label.
 
     Parameters
@@ -83,7 +94,23 @@ def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> Lab
         Copies.
     rates : ndarray of shape (n_classes,)
         Share of wrong ones among labels of each class, as in ``label_noise``; all 0: unknown.
+    softened : ndarray of shape (n, n_classes), optional
+        The same with softness, which tells doubtful labels apart; default: `proba`.
     """
+    guesses, everyone = _guessed(proba, label, weight, rates)
+    found, wrong = _averaged(guesses, everyone)
+    right = found[np.arange(len(label)), label]
+    number = _number(guesses, wrong, float(np.sqrt(weight**2 @ (right * (1 - right)))))
+    if softened is not None:
+        found, _ = _averaged(*_guessed(softened, label, weight, rates))
+        found = _with_sum(found, label, weight, number[0])
+    return LabelErrors(found, number)
+
+
+def _guessed(
+    proba: Array, label: Array, weight: Array, rates: Array
+) -> "tuple[list[_Guess], _Labels]":
+    """Guesses, from some of the labels, and all labels."""
     logs = np.log(np.maximum(proba, LEAST_PROBABILITY))
     most = min(MOST_ROWS, MOST_VALUES // logs.shape[1])
     chosen = of_each_class(label, most, np.random.SeedSequence(0))
@@ -93,17 +120,36 @@ def label_errors(proba: Array, label: Array, weight: Array, rates: Array) -> Lab
         guesses = _guesses(some, lambda _: noise, np.zeros(1))
     else:
         guesses = _found(some)
-    guesses = _few(guesses)
-    everyone = _Labels(logs, label, weight, np.arange(len(label)))
-    found, wrong = np.zeros_like(logs), []
+    return _few(guesses), _Labels(logs, label, weight, np.arange(len(label)))
+
+
+def _averaged(guesses: list[_Guess], labels: "_Labels") -> tuple[Array, Array]:
+    """Probability of each true class, and the number of wrong labels by each guess."""
+    rows, found, wrong = np.arange(len(labels.label)), np.zeros(()), []
     for guess in guesses:
-        given_label = everyone.true_proba(guess.power, guess.noise)
-        found += guess.share * given_label
-        wrong.append(float(weight @ (1 - given_label[np.arange(len(label)), label])))
-    found /= found.sum(axis=1, keepdims=True)  # so that what is sure is so to the last digit
-    right = found[np.arange(len(label)), label]
-    chance = float(np.sqrt(weight**2 @ (right * (1 - right))))
-    return LabelErrors(found, _number(guesses, np.array(wrong), chance))
+        given_label = labels.true_proba(guess.power, guess.noise)
+        found = found + guess.share * given_label
+        wrong.append(float(labels.weight @ (1 - given_label[rows, labels.label])))
+    # So that what is sure is so to the last digit.
+    return found / found.sum(axis=1, keepdims=True), np.array(wrong)
+
+
+def _with_sum(proba: Array, label: Array, weight: Array, number: float) -> Array:
+    """Multiply the odds that labels are wrong so that their probabilities have this sum."""
+    rows = np.arange(len(label))
+    right = proba[rows, label]
+    others = proba.copy()
+    others[rows, label] = 0.0
+    wrong = others.sum(axis=1)
+
+    def excess(log: float) -> float:
+        return float(weight @ (wrong / (wrong + np.exp(-log) * right))) - number
+
+    if excess(-LARGEST_LOG) >= 0 or excess(LARGEST_LOG) <= 0:  # labels that are sure either way
+        return proba
+    found = np.exp(brentq(excess, -LARGEST_LOG, LARGEST_LOG)) * others
+    found[rows, label] = right
+    return found / found.sum(axis=1, keepdims=True)
 
 
 def noise_of_rates(rates: Array) -> Array:
@@ -283,19 +329,20 @@ def _number(guesses: list[_Guess], wrong: Array, chance: float) -> Array:
 
 def sampled_without(
     problem: Problem, coef: list[Matrix], factor: Any, whitener: Array | None = None
-) -> Array:
+) -> tuple[Array, Array]:
     """Probabilities of the classes at points left out, (n_points, n_classes), from draws.
+
+    Without softness, and with it.
 
     Given a draw at all other points, of length r, the output at one is Gaussian with precision
     (K^-1)_ii and mean g_i - coef_i / (K^-1)_ii, K having the softness. That draw, too, depends on
     the label of the point: weighting it by 1 / P(label | draw at the others) takes the label away.
-    Labels depend on directions alone, so that r is that of a Gaussian vector. The output that
-    decides is without softness.
+    Labels depend on directions alone, so that r is that of a Gaussian vector.
     """
     full = factor.rank == len(problem.row)  # else outputs at the others say all
     spread = 1 / factor.precision(whitener) if full else np.zeros(len(problem.row))
     alone = np.maximum(spread - problem.ridge, np.finfo(float).tiny) if full else spread
-    votes = []
+    votes: tuple[list[Array], list[Array]] = [], []
     for target, odds, draws in zip(problem.targets, problem.odds, map(dense, coef), strict=True):
         length = np.sqrt(np.random.RandomState(0).chisquare(factor.rank, size=(len(draws), 1)))
         latent = length * (problem.outputs(draws) - spread * draws)
@@ -304,7 +351,12 @@ def sampled_without(
         weights = 1 / np.maximum(own + expit(-odds) * (1 - 2 * own), LEAST_CHANCE)
         # No draw counts more than the square root of their number.
         weights = np.minimum(weights, weights.mean(axis=0) * np.sqrt(len(weights)))
-        yes = probability_of_sign(latent, alone)
-        votes.append(np.average(yes, axis=0, weights=weights))
+        for found, yes in zip(votes, (probability_of_sign(latent, alone), softened), strict=True):
+            found.append(np.average(yes, axis=0, weights=weights))
+    return _of_classes(votes[0]), _of_classes(votes[1])
+
+
+def _of_classes(votes: list[Array]) -> Array:
+    """Probabilities of the classes from votes of each machine."""
     each = [1 - votes[0], votes[0]] if len(votes) == 1 else votes
     return np.exp(combine_votes(np.stack(each, axis=-1), 0.0))

@@ -150,11 +150,15 @@ def scores_of_rows(inferred: Any, data: TrainingData) -> Array:
     return np.array([p.left_out_scores(alone=False, own=own) for p in inferred.posteriors])
 
 
-def _sureness(inferred: Gaussian | Cells, data: TrainingData) -> Array:
-    """Means over standard deviations at each point without one row, and without softness."""
+def _sureness(inferred: Gaussian | Cells, data: TrainingData) -> tuple[Array, Array]:
+    """Means over standard deviations at each point without one row; without softness, and with."""
     if isinstance(inferred, Cells):
-        return inferred.scores[2]
-    return np.array([p.sureness(data.own_copies) for p in inferred.posteriors])
+        return inferred.scores[2], inferred.scores[1]
+    own, posteriors = data.own_copies, inferred.posteriors
+    return (
+        np.array([p.sureness(own) for p in posteriors]),
+        np.array([p.held_out_scores(alone=False, own=own) for p in posteriors]),
+    )
 
 
 def left_out_of(inferred: Inferred, data: TrainingData) -> Array | None:
@@ -226,15 +230,18 @@ def wrong_labels(
     None where nothing is known of rows left out, or where nothing else needs the inverse of a large
     Gram matrix (of more than ``most_points``), which would be most of the work.
     """
+    softened: Array | None = None
     if isinstance(inferred, Draws) and METHODS[settings.inference].from_posterior:
         if len(problem.row) > most_points and not settings.votes:
             return None
         whitener = predictor.whitening() if isinstance(predictor, VotePredictor) else None
         factor = factor_of(inferred, problem)
-        left_out = sampled_without(problem, inferred.coef, factor, whitener)
+        left_out, softened = sampled_without(problem, inferred.coef, factor, whitener)
     elif not isinstance(inferred, Draws):
-        left_out = votes_of(vote_outputs(_sureness(inferred, data)), len(data.classes))
+        left_out, softened = (
+            votes_of(vote_outputs(z), len(data.classes)) for z in _sureness(inferred, data)
+        )
     if left_out is None:
         return None
     distinct = data.distinct
-    return label_errors(left_out, distinct.label, distinct.weight, settings.class_noise)
+    return label_errors(left_out, distinct.label, distinct.weight, settings.class_noise, softened)
