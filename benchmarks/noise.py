@@ -128,6 +128,8 @@ def cleanlab_ranks(X, y, seed):
 def labels(arguments):
     runs = arguments.runs or 20
     for name, (X, y) in {"wbc": datasets.load("wbc"), "usps 3/8": usps(3, 8)}.items():
+        if arguments.sets and name.split()[0] not in arguments.sets:
+            continue
         found: dict = {}
         differences, seconds = [], []
         for run in range(runs):
@@ -504,7 +506,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int)
-    parser.add_argument("--sets", nargs="+", help="of doubt, calibration and active")
+    parser.add_argument("--sets", nargs="+", help="of labels, doubt, calibration and queries")
     parser.add_argument("--rates", nargs="+", type=float, help="of doubt and calibration")
     parser.add_argument("--methods", nargs="+", choices=DOUBTS, default=list(DOUBTS))
     parser.add_argument("--kinds", nargs="+", default=["uniform", "confused"])

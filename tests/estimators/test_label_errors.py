@@ -244,7 +244,9 @@ def test_cells_know_as_much(settings):
     X, given = with_twelve_flips()
     exact = classifier(inference="ep").fit(X, given).label_error_proba_
     clf = classifier(inference="ep", cell_size=40, **settings).fit(X, given)
-    assert_allclose(clf.label_error_proba_, exact, atol=0.05)
+    off = np.abs(clf.label_error_proba_ - exact)
+    assert off.mean() < 0.005
+    assert off.max() < 0.1  # of a row between two classes
     assert clf.n_label_errors_[0] == pytest.approx(12, abs=0.5)
 
 
