@@ -51,6 +51,18 @@ def test_the_default_takes_widths_where_few_features_matter():
     assert figures["log_proba"]["full widths"] > figures["log_proba"]["one width"]
 
 
+@pytest.mark.parametrize(("chance", "chosen"), [(0.05, "full widths"), (1e-6, "one width")])
+def test_widths_must_win_by_more_than_chance(monkeypatch, chance, chosen):
+    monkeypatch.setattr(widths, "CHANCE", chance)
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((120, 4))
+    y = X @ [1, 0.6, 0.5, 0] + rng.standard_normal(120) > 0
+    figures = fitted(X, y, kernel="rbf", softness=0.3, bias=1.0).gamma_choice_
+    mean, error = figures["gain"]["full widths"]
+    assert figures["chosen"] == chosen
+    assert 2.0 * error < mean < 4.8 * error  # between Bonferroni's bounds of the two
+
+
 def test_the_default_keeps_one_width_where_all_features_matter_alike():
     X = np.random.default_rng(0).standard_normal((150, 5))
     clf = fitted(X, np.sum(X**2, axis=1) > 4.35)
@@ -137,8 +149,7 @@ def test_smooth_boundaries_keep_the_rbf_kernel():
 
 @pytest.mark.parametrize(("rows", "learnt"), [(steps(200), True), (ring(250), False)])
 def test_of_many_rows_laplacian_widths_are_learnt_where_they_are_likely(monkeypatch, rows, learnt):
-    chance = widths.CHANCE_OF_PART
-    monkeypatch.setattr(widths.WidthSearch, "_kernel_chance", lambda _: chance)
+    monkeypatch.setattr(widths.WidthSearch, "_part", lambda _: True)
     assert ("full widths, Laplacian" in fitted(*rows).gamma_choice_["log_proba"]) == learnt
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtri
 
 from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
@@ -47,15 +48,15 @@ MOST_ASKED_CLASSES = 10
 # Rows that are too few to tell features apart by themselves.
 LEAST_ROWS = 50
 
-# Standard errors by which others must be better than one width, and between which more rows are
-# asked, if there are any.
-CHANCE = 1.5
+# How often any of several candidates that are no better may win by chance; and standard errors
+# between which more rows are asked, if there are any.
+CHANCE = 0.05
 LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
-# The same for the Laplacian kernel beside the RBF kernel where the sample is a small part of all
-# rows, since smooth kernels gain more by further rows. Learning takes long there: its own widths
-# are learnt if it is nearly as much better with those of the RBF kernel.
-CHANCE_OF_PART, PART = 3.0, 0.2
+# Standard errors by which the Laplacian kernel must be better than the RBF kernel where the sample
+# is a small part of all rows, since smooth kernels gain more by further rows. Learning takes long
+# there: its own widths are learnt if it is nearly as much better with those of the RBF kernel.
+LEAST_OF_PART, PART = 3.0, 0.2
 LIKELY = 2.5
 
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
@@ -215,7 +216,7 @@ class WidthSearch:
             found += others
             if only is None and others:
                 self._ask_more([best, *others], found)
-            better = self._better([best, *others], self._kernel_chance())
+            better = self._better([best, *others], LEAST_OF_PART if self._part() else None)
             if better is not best:
                 best, learner, base = better, rough, np.sqrt(base)
         final, n_folds = best.widths_of(0), len(best.values)
@@ -307,7 +308,7 @@ class WidthSearch:
         kind, folds = "carried" if carried else best.kind, range(len(best.values))
         first = self._climbed("laplacian", kind, rooted, folds, settings, ROUGH_STEPS)
         mean, error = self._gain(first, best)
-        least = LIKELY if self._kernel_chance() > CHANCE else LEAST_DOUBT
+        least = LIKELY if self._part() else LEAST_DOUBT
         if mean < least * error or self._search.late():
             return [first]
         begin = rooted if carried else None
@@ -315,15 +316,21 @@ class WidthSearch:
         found = self._with_widths(first, base, learnt, only)
         return found if carried else [first, *found]
 
-    def _kernel_chance(self) -> float:
-        return CHANCE_OF_PART if len(self._sample) < PART * self._X.shape[0] else CHANCE
+    def _part(self) -> bool:
+        """Whether the sample is a small part of all rows."""
+        return len(self._sample) < PART * self._X.shape[0]
 
-    def _better(self, candidates: "Sequence[Candidate]", chance: float = CHANCE) -> "Candidate":
-        """Return the first, or the best of those that are better by more than chance."""
+    def _better(self, candidates: "Sequence[Candidate]", least: float | None = None) -> "Candidate":
+        """Return the first, or the best of those that are better by more than chance.
+
+        ``least`` is in standard errors; by default Bonferroni's for so many candidates.
+        """
         best, most = candidates[0], 0.0
+        if least is None:
+            least = -ndtri(CHANCE / max(len(candidates) - 1, 1))
         for one in candidates[1:]:
             mean, error = self._gain(one, candidates[0])
-            if mean > chance * error and mean > most:
+            if mean > least * error and mean > most:
                 best, most = one, mean
         return best
 
