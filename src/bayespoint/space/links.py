@@ -50,6 +50,9 @@ LARGEST = 1e50
 BLOCK = 5_000
 STEEPEST = 1e-6
 
+# Of what a point knows of its own scores: less than all, so that there are others without it.
+MOST_LEVERAGE = 1 - 1e-6
+
 
 class Arrays(NamedTuple):
     """A library of arrays, and the way there and back."""
@@ -144,7 +147,8 @@ def fit_steepness(
 class FittedLink(NamedTuple):
     """A link, and others that have not seen some rows.
 
-    What a matrix says of few rows of its own is too good.
+    What a matrix says of few rows of its own is too good; without a fold of them it is worse than
+    what new rows get, so that each has a link of its own, where there are not many classes.
     """
 
     link: Link
@@ -179,7 +183,7 @@ def fit_link(
     -------
     Link
     """
-    return _fit(outputs, label, weight, noise, usual, PULL)
+    return _fit(LinkLoss(outputs, label, weight, noise, usual, PULL), label)
 
 
 def fit_links(
@@ -193,8 +197,12 @@ def fit_links(
     """
     place = outputs[np.arange(len(label)), label] if by_outputs and outputs.ndim == 2 else label
     pull, fold, without = _pulled(outputs, label, weight, noise, usual, np.lexsort((place, label)))
-    link = _fit(outputs, label, weight, noise, usual, pull, arrays=arrays)
-    return FittedLink(link, fold, without)
+    loss = LinkLoss(outputs, label, weight, noise, usual, pull, arrays)
+    point, free = _best(loss, label)
+    if without and loss.n <= MOST_CURVED and loss.largest < LARGEST:
+        fold = np.arange(len(label))
+        without = [Link(each[:, :-1], each[:, -1]) for each in loss.without_each(point, free)]
+    return FittedLink(loss.link(point), fold, without)
 
 
 def _pulled(
@@ -215,7 +223,8 @@ def _pulled(
         links, losses = [], np.empty(len(label))
         for k in range(int(fold.max()) + 1):
             rest = fold != k
-            link = _fit(outputs[rest], label[rest], weight[rest], noise, usual, pull, begin)
+            loss = LinkLoss(outputs[rest], label[rest], weight[rest], noise, usual, pull)
+            link = _fit(loss, label[rest], begin)
             losses[~rest] = data.of_points(np.column_stack([link.weights, link.offset]))[~rest]
             links.append(link)
         # A stronger pull must be better by a standard error.
@@ -225,16 +234,21 @@ def _pulled(
     return best
 
 
-def _fit(
-    outputs: Array, label: Array, weight: Array, noise: float, usual: Any, pull: float,
-    log_steepness: float | None = None, arrays: Arrays = ON_HOST,
-) -> Link:  # fmt: skip
-    """Fit a link; ``log_steepness``: where to begin, if not at the best temperature."""
-    loss = LinkLoss(outputs, label, weight, noise, usual, pull, arrays)
+def _fit(loss: "LinkLoss", label: Array, log_steepness: float | None = None) -> Link:
+    return loss.link(_best(loss, label, log_steepness)[0])
+
+
+def _best(
+    loss: "LinkLoss", label: Array, log_steepness: float | None = None
+) -> tuple[Array, Array]:
+    """Point of least loss, and which of its entries were free.
+
+    ``log_steepness``: where to begin, if not at the best temperature.
+    """
     start = loss.start(loss.steepness().x if log_steepness is None else log_steepness)
     free = loss.free_of(np.bincount(label, minlength=loss.n_classes) >= LEAST_ROWS)
     if not np.any(free[1:]):
-        return loss.link(start)
+        return start, free
 
     def whole(moved: Array) -> Array:
         point = start.copy()
@@ -247,14 +261,14 @@ def _fit(
 
     method: dict[str, Any] = {"method": "L-BFGS-B", "options": {"maxiter": MAX_STEPS}}
     many = len(label) > FEW_ROWS  # so that the least number of steps counts, not their own cost
-    if many and loss.n <= MOST_CURVED and np.max(np.abs(outputs)) < LARGEST:
+    if many and loss.n <= MOST_CURVED and loss.largest < LARGEST:
         method = {
             "method": "trust-exact",
             "hess": lambda moved: loss.curvature(whole(moved))[np.ix_(free, free)],
             "options": {"maxiter": MAX_STEPS, "gtol": STEEPEST},
         }
     best = minimize(value, start[free], jac=True, **method)
-    return loss.link(whole(best.x))
+    return whole(best.x), free
 
 
 class LinkLoss:
@@ -278,6 +292,7 @@ class LinkLoss:
         features = np.vstack([outputs.T, np.ones(len(label))])
         self.likelihood = Likelihood(features, weight * target, noise, arrays)
         self.scale = 1.0 / max(float(np.sum(weight)), 1.0)
+        self.largest = float(np.max(np.abs(outputs)))
 
     def steepness(self) -> Any:
         """Find the best logarithm of the steepness of a temperature."""
@@ -338,18 +353,45 @@ class LinkLoss:
         Those of the labels by their expectation, and without the curvature of steepness times
         shape itself.
         """
-        n = self.n
         steepness, shape, offset = self._parts(point)
         information = self.likelihood.information(np.column_stack([steepness * shape, offset]))
-        entry = np.arange(n * (n + 1)).reshape(n, n + 1)
-        by_point = np.zeros((n * (n + 1), len(point)))  # derivatives of [W b]
-        by_point[entry[:, :-1].ravel(), 0] = steepness * shape.ravel()
-        by_point[entry[:, :-1].ravel(), np.arange(1, 1 + n * n)] = steepness
-        by_point[entry[:, -1], np.arange(1 + n * n, len(point))] = 1.0
+        by_point = self._by_point(point)
         curvature = by_point.T @ information @ by_point
         prior = 0.0 if self.usual is None else self.usual[1] ** -2
         curvature += np.diag(np.append(prior, np.full(len(point) - 1, 2 * self.pull)))
         return self.scale * curvature
+
+    def _by_point(self, point: Array) -> Array:
+        """Derivatives of [W b], row by row, by the entries of a point."""
+        n = self.n
+        steepness, shape, _ = self._parts(point)
+        entry = np.arange(n * (n + 1)).reshape(n, n + 1)
+        by_point = np.zeros((n * (n + 1), len(point)))
+        by_point[entry[:, :-1].ravel(), 0] = steepness * shape.ravel()
+        by_point[entry[:, :-1].ravel(), np.arange(1, 1 + n * n)] = steepness
+        by_point[entry[:, -1], np.arange(1 + n * n, len(point))] = 1.0
+        return by_point
+
+    def without_each(self, point: Array, free: Array) -> Array:
+        """[W b] without a copy of each point, nearly, (n_points, n_classes, n_classes + 1).
+
+        A Newton step from the point of least loss. Let a point have features x, and slopes r and
+        information A of its scores; let C be the covariance of [W b], that is the inverse of the
+        curvature, and V = x' C x that of the scores. Without A the inverse changes, and [W b] moves
+        by C x (1 - A V)^-1 r.
+        """
+        n = self.n
+        steepness, shape, offset = self._parts(point)
+        matrix = np.column_stack([steepness * shape, offset])
+        by_point = self._by_point(point)[:, free]
+        curvature = self.curvature(point)[np.ix_(free, free)] / self.scale
+        covariance = by_point @ np.linalg.pinv(curvature, hermitian=True) @ by_point.T
+        covariance = covariance.reshape(n, n + 1, n, n + 1)
+        slope, information, x = self.likelihood.of_copies(matrix)
+        spread = np.einsum("ij,cjdk,ik->icd", x, covariance, x, optimize=True)
+        known = np.eye(n) - MOST_LEVERAGE * information @ spread
+        push = np.linalg.solve(known, slope[:, :, None])[:, :, 0]
+        return matrix + np.einsum("cjdk,ik,id->icj", covariance, x, push, optimize=True)
 
 
 class Likelihood:
@@ -376,17 +418,37 @@ class Likelihood:
 
     def __call__(self, matrix: Array) -> tuple[float, Array]:
         """Value, and derivatives by the matrix."""
+        log_p, slope = self._slope(matrix)
+        value = -float((self.target * log_p).sum())
+        return value, self.arrays.get(slope[-len(matrix) :] @ self.features.T)
+
+    def _slope(self, matrix: Array) -> tuple[Any, Any]:
+        """Logarithms of the probabilities of labels, and derivatives of the value by the scores."""
         log_p = self._log_p(matrix, self.features)
         p = self.xp.exp(log_p)
         if not self.wrong:
-            slope = self.total * p - self.target
-        else:
-            mixed = self.wrong + self.right * p
-            log_p = self.xp.log(mixed)
-            by_p = -self.right * self.target / mixed
-            slope = p * (by_p - (by_p * p).sum(0))
-        value = -float((self.target * log_p).sum())
-        return value, self.arrays.get(slope[-len(matrix) :] @ self.features.T)
+            return log_p, self.total * p - self.target
+        mixed = self.wrong + self.right * p
+        by_p = -self.right * self.target / mixed
+        return self.xp.log(mixed), p * (by_p - (by_p * p).sum(0))
+
+    def of_copies(self, matrix: Array) -> tuple[Array, Array, Array]:
+        """Of one copy of each point: derivatives by its scores, their information; and features.
+
+        Of shape (n_points, n_classes), (n_points, n_classes, n_classes), (n_points, n_classes + 1).
+        """
+        slope, features, total = map(
+            self.arrays.get, (self._slope(matrix)[1], self.features, self.total)
+        )
+        p = np.exp(self.arrays.get(self._log_p(matrix, self.features)))
+        one = np.minimum(1.0, 1.0 / np.maximum(total, np.finfo(float).tiny))
+        share = p if not self.wrong else (self.right * p) ** 2 / (self.wrong + self.right * p)
+        share = np.minimum(total, 1.0) * share
+        root = (share.sum(0) + np.finfo(float).tiny) ** 0.5
+        known, rest = (share / root).T, (root * p - share / root).T
+        information = -known[:, :, None] * known[:, None] + rest[:, :, None] * rest[:, None]
+        information[:, np.arange(len(p)), np.arange(len(p))] += share.T
+        return (one * slope).T, information, features.T
 
     def of_points(self, matrix: Array) -> Array:
         """Return the value of each point."""
