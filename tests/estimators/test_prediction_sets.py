@@ -96,6 +96,33 @@ def test_rows_left_out_of_the_fit_calibrate_without_another():
     assert control < FALSE_ALARM_RATE
 
 
+class Shares(Told):
+    """Odds of classes are their numbers of rows times likelihoods, the columns of X."""
+
+    def fit(self, X, y):
+        self.n_rows_ = np.bincount(y)
+        fewer = self.n_rows_ - np.eye(len(self.n_rows_))[y]  # without the row itself
+        self.held_out_proba_ = X * fewer / np.sum(X * fewer, axis=1, keepdims=True)
+        return self
+
+    def predict_proba(self, X):
+        return X * self.n_rows_ / np.sum(X * self.n_rows_, axis=1, keepdims=True)
+
+
+def test_per_class_a_row_held_out_finds_as_many_of_its_class_as_a_new_one():
+    """Control: of all classes together nothing is made up for."""
+    rng = np.random.default_rng(12)
+    y = np.repeat([0, 1, 2], [9, 19, 29])  # thresholds are the 9th, 18th and 27th of them
+    X = rng.dirichlet(np.ones(3), len(y))
+    clf = PredictionSetClassifier(Shares((0, 1, 2))).fit(X, y)
+    held_out = covered(1 - clf.estimator_.held_out_proba_, y)
+    assert np.isclose(held_out, clf.thresholds_[0], rtol=1e-12).any()
+    clf.set_params(per_class=True).fit(X, y)
+    as_new = covered(1 - clf.predict_proba(X), y)
+    for threshold, rank, c in zip(clf.thresholds_, (9, 18, 27), range(3), strict=True):
+        assert threshold == pytest.approx(np.sort(as_new[y == c])[rank - 1], rel=1e-12)
+
+
 def test_without_a_proof_the_mean_coverage_is_the_level_whatever_the_scores():
     """A hundredth too much is seen, as by the control, a threshold halfway between two scores."""
     rng = np.random.default_rng(9)

@@ -36,7 +36,7 @@ class HeldOut(NamedTuple):
     predicted: Array  # labels, (n,)
     proba: Array | None  # of the labels, without class weights, (n, n_classes)
     confidence: dict[Any, Array]  # by rule, (n,)
-    calibrated: bool = False  # whether probabilities were fitted to such cases
+    from_fit: bool = False  # whether the fit held them out one by one, and was calibrated with them
 
     @property
     def errors(self) -> Array:
@@ -111,7 +111,7 @@ def without_folds(source: Source, X: Any, y: Array, rules: list[Any]) -> HeldOut
     proba = unweighted(weighted, log_weight_of(source.fitted))
     predicted = source.fitted.classes_[weighted.argmax(axis=1)]
     sure = {rule: confidence_of_proba(weighted, proba, rule) for rule in rules}
-    return HeldOut(y, predicted, proba, sure, calibrated=True)
+    return HeldOut(y, predicted, proba, sure, from_fit=True)
 
 
 def _at(model: Any, X: Any, y: Array, rules: list[Any], classes: Array) -> HeldOut:

@@ -86,8 +86,10 @@ class PredictionSetClassifier(WrappingClassifier):
     With ``held_out_proba_`` and folds no rows are set aside, and nothing is proved: scores of
     held-out rows are used like those of new rows, although settings were chosen with all of them
     (unless there are few rows), and the final model has seen more rows. Thresholds then aim at
-    `confidence_level` itself, by one of two neighbouring scores, instead of at least that.
-    ``benchmarks/decisions.py`` measures the coverage.
+    `confidence_level` itself, by one of two neighbouring scores, instead of at least that. With
+    `per_class` and ``held_out_proba_``, the odds of each row's class are raised by n / (n - 1), n
+    being its rows: a new row finds one more of them. ``benchmarks/decisions.py`` measures the
+    coverage.
 
     An empty set means that no class is probable enough. If the classifier is right more often than
     `confidence_level`, some sets must be empty, because otherwise more cases would be covered;
@@ -141,8 +143,10 @@ class PredictionSetClassifier(WrappingClassifier):
         self._warn_of_class_weight()
         cases = held_out(source._replace(anew_below=FEW_ROWS), X, y, [])
         proba: Any = cases.proba
-        scores = scores_of(proba, self.adaptive)
         true = numbers_of_labels("y", cases.true, self.classes_)
+        if self.per_class and cases.from_fit:
+            proba = with_as_many_of_its_class(proba, true)
+        scores = scores_of(proba, self.adaptive)
         self._set_thresholds(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
         sets = scores <= self.thresholds_
         self.coverage_ = float(np.mean(np.take_along_axis(sets, true[:, None], axis=1)))
@@ -212,6 +216,20 @@ class PredictionSetClassifier(WrappingClassifier):
         """Return the classifier's labels."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
+
+
+def with_as_many_of_its_class(proba: Array, true: Array) -> Array:
+    """Probabilities of rows held out one by one, as if each had left its class no smaller.
+
+    A new row finds n of its class, a row held out n - 1, and odds of classes go with their numbers
+    of rows. Cases of all classes together need no such thing: where chance gives a class more rows
+    than it should have, more are held out, and they find more of their own.
+    """
+    n_rows = np.bincount(true)[true]
+    more = np.where(n_rows > 1, n_rows / np.maximum(n_rows - 1, 1), 1.0)  # one alone leaves none
+    found, rows = proba.copy(), np.arange(len(true))
+    found[rows, true] *= more
+    return found / found.sum(axis=1, keepdims=True)
 
 
 def scores_of(proba: Array, adaptive: bool) -> Array:

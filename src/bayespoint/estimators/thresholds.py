@@ -133,7 +133,7 @@ def _for_risk(
     for rule, sure in confidence.items():
         value, bound = threshold_for_risk(
             sure, cases.errors, max_risk, delta / len(confidence), expected,
-            sure_of_it=cases.calibrated,
+            sure_of_it=cases.from_fit,
         )  # fmt: skip
         if np.mean(sure > value) > most:
             found, most = Threshold(rule, value, risk_bound=bound), float(np.mean(sure > value))
