@@ -21,8 +21,8 @@
   of the fit instead, which all rows helped to choose.
 - limits: how often a precision and a recall are broken, where the truth is known to 0.005: with
   ``cv="prefit"`` and naive Bayes, which is too sure, and with held-out probabilities of our fit.
-- joined: the tables of costs and sets again, of what several runs left in their ``--json``; runs
-  may have other sets, or go on with later splits (``--first``).
+- joined: the tables again, of what several runs left in their ``--json``; runs may have other sets,
+  or go on with later splits (``--first``).
 
 Where settings are chosen once for a set, for every method, it is on the training rows of the first
 split (ours: its default search and ``settled()``; SVC and boosting: three folds over a grid); test
@@ -366,32 +366,40 @@ def cases(n, rng):
 
 
 def limits(options):
-    n_runs = options.splits or 200
+    runs = splits_of(options, 200)
     known = cases(KNOWN_ROWS, np.random.default_rng(0))
     X, y = cases(300, np.random.default_rng(1))
     point = BayesPointClassifier(random_state=0).fit(X, y).settled()
-    ways = {"naive Bayes, prefit": (GaussianNB(), 500), "ours, held out": (point, 300)}
-    print(f"delta {DELTA:g}: in how many of {n_runs} runs limits are broken")
-    for title, (clf, n_rows) in ways.items():
+    found = {}
+    for title, (clf, n_rows) in {
+        "naive Bayes, prefit": (GaussianNB(), 500), "ours, held out": (point, 300)
+    }.items():  # fmt: skip
         plain = clone(clf).fit(*cases(n_rows, np.random.default_rng(2))).predict(known[0])
         print(f"{title}: without limits precision {known[1][plain == 1].mean():.3f}, "
-              f"recall {plain[known[1] == 1].mean():.3f}")  # fmt: skip
+              f"recall {plain[known[1] == 1].mean():.3f}", flush=True)  # fmt: skip
         for limit in ("min_precision", "min_recall"):
             for share in LIMITS:
-                runs = [one_run(clf, n_rows, limit, share, run, *known) for run in range(n_runs)]
-                report_limits(limit, share, np.array(runs))
+                of_runs = [one_run(clf, n_rows, limit, share, run, *known) for run in runs]
+                found[f"{title}: {limit} {share:g}"] = of_runs
+    report_limits(found)
+    return found
 
 
-def report_limits(limit, share, runs):
-    shares, decided = runs.T
-    given, broken = int(np.isfinite(shares).sum()), int(np.sum(shares < share))
-    chance = binom.sf(broken - 1, len(runs), DELTA)
-    print(
-        f"  {limit:14s}{share:g}: broken {broken:3d}, kept {given - broken:3d}, nothing to break "
-        f"{len(runs) - given:3d} (P of so many broken at rate delta: {chance:.3f}); decided "
-        f"{decided.mean():.3f}, share {np.nanmean(shares):.3f}",
-        flush=True,
-    )
+def report_limits(found):
+    n_runs = sorted({len(runs) for runs in found.values()})
+    print(f"delta {DELTA:g}: in how many of {', '.join(map(str, n_runs))} runs limits are broken")
+    for title, runs in found.items():
+        shares, decided = np.array(runs).T
+        least = float(title.split()[-1])
+        given, broken = int(np.isfinite(shares).sum()), int(np.sum(shares < least))
+        mean = np.nanmean(shares) if given else np.nan
+        chance = binom.sf(broken - 1, len(runs), DELTA)
+        print(
+            f"{title:38s}: broken {broken:3d}, kept {given - broken:3d}, nothing to break "
+            f"{len(runs) - given:3d} (P of so many broken at rate delta: {chance:.3f}); decided "
+            f"{decided.mean():.3f}, share {mean:.3f}",
+            flush=True,
+        )
 
 
 def one_run(clf, n_rows, limit, least, run, X_known, y_known):
@@ -416,18 +424,23 @@ def one_run(clf, n_rows, limit, least, run, X_known, y_known):
 
 def joined(options):
     """Report what several runs have kept, the splits of each one after the other."""
-    costs_found, sets_found = {}, {}
+    found = {"costs": {}, "sets": {}, "limits": {}}
     for path in options.json:
-        kept = json.loads(path.read_text())
-        for title, splits in kept.get("costs", {}).items():
-            costs_found.setdefault(title, []).extend(splits)
-        for name, ways in kept.get("sets", {}).items():
-            for key, values in ways.items():
-                sets_found.setdefault(name, {}).setdefault(key, []).extend(values)
-    if costs_found:
-        report_costs(costs_found)
-    if sets_found:
-        report_all_sets(sets_found)
+        for part, kept in json.loads(path.read_text()).items():
+            add(found[part], kept)
+    reports = {"costs": report_costs, "sets": report_all_sets, "limits": report_limits}
+    for part, report in reports.items():
+        if found[part]:
+            report(found[part])
+
+
+def add(found, kept):
+    """Put lists that stand in mappings behind those found before."""
+    for name, values in kept.items():
+        if isinstance(values, dict):
+            add(found.setdefault(name, {}), values)
+        else:
+            found.setdefault(name, []).extend(values)
 
 
 PARTS = {"costs": costs, "sets": sets, "limits": limits, "joined": joined}
@@ -438,7 +451,7 @@ if __name__ == "__main__":
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--splits", type=int)
-    parser.add_argument("--first", type=int, default=0, help="number of the first split")
+    parser.add_argument("--first", type=int, default=0, help="number of the first split or run")
     parser.add_argument("--stratified", action="store_true", help="of sets: fixed class counts")
     parser.add_argument("--json", type=Path, nargs="+", help="to write, or to read for joined")
     options = parser.parse_args()
