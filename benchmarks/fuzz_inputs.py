@@ -7,8 +7,8 @@
   matrix, for each of five inferences (`OnionClassifier` is the fifth). An answer is right when
   probabilities are finite, rows sum to 1 and `predict` is the argmax; an error when it is a
   ValueError or a TypeError from a `raise` of bayespoint that names an argument. Each has 20 s of
-  the processor and 2 GB. A line after every 25 says what became of them, and which took longest: a
-  run may be cut off at any time.
+  the processor and 2 GB. A line on stderr after every 25 says what became of them, and which took
+  longest: a run may be cut off at any time.
 - interrupts: Ctrl-C at so many random moments of a fit by each inference, and once more in every
   other. The model is as before or usable, no thread is left, and the second Ctrl-C ends at once.
 
@@ -21,6 +21,7 @@ import argparse
 import ast
 import re
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -364,9 +365,10 @@ def fuzz_arrays(first, n_arrays, seed, n_jobs, inferences):
             part, (counts, seconds, failed, (longest, name)) = running[future], future.result()
             totals, wrong = totals + counts, wrong + failed
             taken = ", ".join(f"{inference} {seconds[inference]:.1f}" for inference in inferences)
-            print(
+            line = (
                 f"{part[0]} to {part[-1]}: {told(counts)}; seconds: {taken}, {name} {longest:.1f}"
             )
+            print(line, file=sys.stderr, flush=True)
             print(*failed, sep="\n", end="\n" if failed else "", flush=True)
     for inference in inferences:
         own = Counter({key: n for key, n in totals.items() if key[0] == inference})
