@@ -274,6 +274,20 @@ def test_copies_that_would_have_to_be_made():
         machine("onion").fit(X, Y, sample_weight=np.full(6, 1e9))
 
 
+def test_copies_are_counted_before_they_are_made():
+    """A row with the weight 36,831 would make a Gram matrix of 11 GB, although X has six rows."""
+    K = X @ X.T + 1.0
+    weight = np.array([36_831.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    for kernel, rows in (("precomputed", K), ("rbf", X)):
+        clf = machine("onion", kernel=kernel)
+        words = r"sample_weight asks for 3.68e\+04 copies.*cache_size holds at most 11,0\d\d:"
+        with pytest.raises(ValueError, match=words):
+            clf.fit(rows, Y, sample_weight=weight)
+        clf.set_params(cache_size=0.02).fit(rows, Y, sample_weight=np.full(6, 1.0))
+    with pytest.raises(ValueError, match=r"cache_size holds at most 10:"):
+        clf.set_params(cache_size=0.034).fit(X, Y, sample_weight=np.full(6, 2.0))
+
+
 def test_weights_next_to_nothing_have_label_errors():
     rng = np.random.default_rng(0)
     proba, label = rng.dirichlet(np.ones(3), size=15), rng.integers(3, size=15)

@@ -12,7 +12,13 @@ from bayespoint._support.types import Array
 from bayespoint.estimators.parameters import log_class_weights
 from bayespoint.space.given import checked_weights
 from bayespoint.space.inputs import Inputs
-from bayespoint.space.merging import DistinctRows, contradictions, encoded, merge_duplicates
+from bayespoint.space.merging import (
+    MOST_MADE,
+    DistinctRows,
+    contradictions,
+    encoded,
+    merge_duplicates,
+)
 from bayespoint.space.version_space import EmptyVersionSpaceError
 
 
@@ -98,7 +104,7 @@ def origin_error(at_origin: Array, row: Array) -> ValueError:
 
 def training_data(
     inputs: Inputs, y: Array, sample_weight: Any, *, class_weight: Any, precomputed: bool,
-    merge: bool = True, classes: Array | None = None,
+    merge: bool = True, most_made: int = MOST_MADE, classes: Array | None = None,
 ) -> TrainingData:  # fmt: skip
     """Merge equal rows, encode labels and check weights.
 
@@ -113,6 +119,8 @@ def training_data(
         Whether the inputs are a Gram matrix.
     merge : bool, default=True
         Whether equal rows with equal labels become one.
+    most_made : int
+        Otherwise, the largest number of copies that may be made for weights.
     classes : ndarray of shape (n_classes,), optional
         Where they are known, of which some may be absent; ``y`` then holds their numbers.
     """
@@ -130,7 +138,9 @@ def training_data(
         )
     label = np.zeros(len(y), dtype=np.int64)
     label[kept] = kept_label
-    distinct = merge_duplicates(inputs, label, weight, keep_order=precomputed, merge=merge)
+    distinct = merge_duplicates(
+        inputs, label, weight, keep_order=precomputed, merge=merge, most_made=most_made
+    )
     totals = np.bincount(distinct.label, distinct.weight, minlength=len(classes))
     log_weight = log_class_weights(class_weight, classes, totals)
     n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)

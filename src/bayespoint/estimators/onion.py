@@ -181,6 +181,7 @@ class OnionClassifier(KernelClassifier):
         data = training_data(
             inputs, y, sample_weight, class_weight=parameters.class_weight,
             precomputed=precomputed, merge=False,
+            most_made=self._most_points(inputs.dtype.itemsize),
         )  # fmt: skip
         self._check_data(data)
         entropy = entropy_of(parameters.random_state)
@@ -216,13 +217,22 @@ class OnionClassifier(KernelClassifier):
                 f"sklearn.multiclass.OneVsRestClassifier."
             )
         n_points, itemsize = data.inputs.shape[0], data.inputs.dtype.itemsize
-        needed = (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6
+        needed = self._megabytes(n_points, itemsize)
         if needed > self.cache_size:
             raise ValueError(
                 f"the onion needs {needed:.1f} MB for {self.n_draws} draws over {n_points} "
                 f"training points; got cache_size={self.cache_size}. Raise cache_size or lower "
                 f"n_draws."
             )
+
+    def _megabytes(self, n_points: int, itemsize: int) -> float:
+        """Memory for the Gram matrix, its factor and the draws."""
+        return (n_points**2 * (itemsize + 8) + 32 * n_points * self.n_draws) / 1e6
+
+    def _most_points(self, itemsize: int) -> int:
+        """Largest number of points for which `cache_size` is enough."""
+        half = 16 * self.n_draws / (itemsize + 8)
+        return int(np.sqrt(half**2 + 1e6 * self.cache_size / (itemsize + 8)) - half)
 
     def _decide_by(self, density: Array) -> None:
         """Set the Bayes point, and the link from its leave-one-out outputs."""

@@ -40,15 +40,16 @@ class DistinctRows(NamedTuple):
 
 
 def merge_duplicates(
-    inputs: Inputs, label: Array, weight: Array, *, keep_order: bool = False, merge: bool = True
-) -> DistinctRows:
+    inputs: Inputs, label: Array, weight: Array, *, keep_order: bool = False, merge: bool = True,
+    most_made: int = MOST_MADE,
+) -> DistinctRows:  # fmt: skip
     """Merge equal rows that carry the same label; drop rows of weight 0.
 
     The result is ordered by content (a hash), so that permuting the rows of the input permutes
     nothing else, and neither does a change of the units of a column. ``keep_order=True`` orders by
     first occurrence instead, for Gram matrices, whose columns move with their rows.
     ``merge=False`` leaves copies as they are, and makes w of them where the weight is w, rounded
-    to a whole number.
+    to a whole number; at most ``most_made`` in all.
     """
     kept = np.flatnonzero(weight > 0)
     keys = inputs.hashes()[kept]
@@ -63,10 +64,11 @@ def merge_duplicates(
         total = np.bincount(inverse, weights=weight[kept])
     if not merge:
         copies = np.maximum(np.rint(weight[kept]), 1).astype(np.int64)
-        if copies.sum(dtype=np.float64) > MOST_MADE:
+        n_copies, most = copies.sum(dtype=np.float64), max(min(most_made, MOST_MADE), len(kept))
+        if n_copies > most:
             raise ValueError(
-                f"sample_weight asks for {copies.sum(dtype=np.float64):.3g} copies of rows, each "
-                f"of which is made here; at most {MOST_MADE:,}: divide all weights by one number."
+                f"sample_weight asks for {n_copies:.3g} copies of rows, each of which is made "
+                f"here, and cache_size holds at most {most:,}: divide all weights by one number."
             )
         order = np.argsort(key, kind="stable")
         first = np.repeat(order, copies[order])
