@@ -102,6 +102,20 @@ def test_too_many_categories_name_the_column_and_the_remedy():
     assert len(TableEncoder(60).fit(names).feature_names_) == 61
 
 
+def test_two_features_of_one_name_are_refused():
+    days = [f"{day}.5.{2020 + day % 3}" for day in range(1, 31)]
+    plain = {"sold": days, "x": list(map(float, range(30)))}
+    year = {"sold: year": [2020.0 + day % 4 for day in range(30)]}
+    assert "sold: year" in TableEncoder().fit(table(**plain)).feature_names_
+    for both, later in ((plain | year, "sold: year"), (year | plain, "sold")):
+        with pytest.raises(UnusableColumnsError, match="also the name of a feature") as no:
+            TableEncoder().fit(table(**both))
+        assert list(no.value.reasons) == [later]
+    words = {"sold: year": ["odd", "even"] * 15}  # their features have other names, but one width
+    with pytest.raises(UnusableColumnsError, match="'sold: year' is also"):
+        TableEncoder().fit(table(**plain, **words))
+
+
 def test_one_bad_cell_among_numbers_is_shown():
     cells = [str(i) for i in range(80)]
     cells[33] = "oops"

@@ -185,6 +185,22 @@ def feature_groups(column: Column) -> list[str]:
     return [column.name for _ in feature_names(column)]
 
 
+def name_clashes(columns: Iterable[Column]) -> dict[str, str]:
+    """Columns with a name that features of another column have, too, and what to say of each."""
+    owner: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for column in columns:
+        for name in [*feature_names(column), *feature_groups(column)]:
+            other = owner.setdefault(name, column.name)
+            if other != column.name:
+                why = (
+                    f"'{printable(name)}' is also the name of a feature that column "
+                    f"'{printable(other)}' becomes. Rename one of the two columns."
+                )
+                found.setdefault(column.name, why)
+    return found
+
+
 def state_of(column: Column) -> dict[str, Any]:
     """Return what `column_from` needs, of plain types that JSON knows."""
     if isinstance(column, Number):

@@ -39,6 +39,7 @@ from bayespoint.io.encoder.kinds import (
     column_from,
     feature_groups,
     feature_names,
+    name_clashes,
     state_of,
     texts_of,
 )
@@ -185,7 +186,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ------
         UnusableColumnsError
             Naming all columns that are neither numbers nor dates, and have too many different
-            values for categories.
+            values for categories; and columns with the name of a feature of another one.
         """
         self._check()
         if decimal is not None:
@@ -208,6 +209,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 constant.append(name)
             else:
                 used.append(fitted)
+        unusable |= name_clashes(used)
         if unusable:
             raise UnusableColumnsError(unusable)
         self._note_left_out(missing, constant)
