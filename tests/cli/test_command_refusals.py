@@ -22,6 +22,8 @@ def test_bad_options_of_train(iris, tmp_path):
         (["--drop", "species"], "target"),
         (["--categorical", "none"], "--categorical"),
         (["--format", "xml"], "--format"),
+        (["--force", "--chunk-rows", 50], "not needed with --chunk-rows"),
+        (["--force", "--dask", "local"], "not needed with --dask"),
     ):
         fails(2, *base, *options, words=words)
     train = ["train", data, "--target", "species", "--model"]

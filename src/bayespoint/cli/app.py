@@ -92,7 +92,9 @@ def train(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Write a model even if it is worse than the most frequent class."
+            "--force",
+            help="Write a model even if it is worse than the most frequent class. Not needed with "
+            "--chunk-rows, --dask and --continue, which do not check that.",
         ),
     ] = False,
 ) -> None:
@@ -106,6 +108,11 @@ def train(
 
     Example: bayespoint train 'part-*.parquet' --target species --model flowers.bpm --dask
     """
+    unchecked = {"--continue": continued, "--chunk-rows": chunk_rows, "--dask": dask}
+    given = [option for option, value in unchecked.items() if value is not None]
+    if force and given:
+        words = f"not needed with {given[0]}, which writes every model"
+        raise typer.BadParameter(words, param_hint="--force")
     if continued is not None:
         if dask is not None:
             raise typer.BadParameter("does not work with --continue", param_hint="--dask")
