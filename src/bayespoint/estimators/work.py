@@ -1,13 +1,12 @@
 """How long a fit may take, from counts of operations and the speed of this machine."""
 
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from joblib import effective_n_jobs
 
+from bayespoint._support import lapack
 from bayespoint._support.threads import open_threads
 from bayespoint.estimators.cells import MINUTE_CELLS, SWEEPS, TREES
 from bayespoint.estimators.data import TrainingData
@@ -76,10 +75,10 @@ def operations_per_second(n_threads: int = 1) -> float:
     Threads that share a core are no faster than one.
     """
     K, seconds = np.eye(PROBED_POINTS) + 0.5, []
-    factorise = partial(scipy.linalg.cholesky, lower=True, check_finite=False)
     with open_threads(n_threads) as threads:
         for _ in range(3):
+            matrices = [K.copy(order="F") for _ in range(n_threads)]
             start = time.perf_counter()
-            threads.each(factorise, [K] * n_threads)
+            threads.each(lapack.factorise, matrices)
             seconds.append(time.perf_counter() - start)
     return n_threads * PROBED_POINTS**3 / 3 / min(seconds)
