@@ -149,6 +149,23 @@ def test_factors_in_double_precision_where_single_is_not_enough():
     assert_allclose(*(cavities(one, sites)[0] for one in (found, exact)), rtol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weak", [0.2, 0.9])
+def test_variances_of_weak_sites_one_by_one_and_all_at_once(weak, dtype):
+    many = weak > cell.MANY_WEAK
+    tau = np.where(np.arange(M) < weak * M, 1e-4, 10.0)
+    tau[:4] = 0, 1e-30, 1e-15, 1e-8  # what says nothing, or nearly
+    found = combine(K, np.zeros(M), Sites(tau, np.zeros(M)), ONES, dtype)
+    exact = np.diagonal(np.linalg.inv(np.linalg.inv(K + 1e-12 * np.eye(M)) + np.diag(tau)))
+    assert_allclose(found.variance, exact, rtol=1e-4)
+    factor = Factor(K, tau, dtype)
+    assert np.mean(1 - factor.inverse_diagonal() <= cell.WEAK) == pytest.approx(weak)
+    at_once, told = factor.variances(np.triu(K)), tau > cell.SILENT
+    assert_allclose(at_once[told], exact[told], rtol=1e-4)
+    of_weak = told & (tau < 1)
+    assert np.array_equal(found.variance[of_weak], at_once[of_weak]) == many
+
+
 # -------------------------------------------------------------------------------- tiny numbers
 
 

@@ -63,6 +63,11 @@ def inverse_of(L: Array) -> None:
     What is above the diagonal stays.
     """
     invert(L)
+    transposed_product(L)
+
+
+def transposed_product(L: Array) -> None:
+    """Replace a lower triangle L by that of L'L."""
     info, n = ctypes.c_int(0), len(L)
     call = _call(cython_lapack, "lauum", L.dtype)
     call(b"L", _int(n), _at(L), _int(max(n, 1)), ctypes.byref(info))

@@ -168,9 +168,9 @@ class WidthCell:
         total = np.zeros_like(K, order="F")  # of all machines, below the diagonal
         for machine, likelihood in enumerate(self.likelihoods):
             coef, inverse = self._sweep(machine, likelihood, K, sweeps, damping)
-            total += np.multiply.outer(coef, coef)
+            total += np.multiply.outer(coef, coef).T  # in the order of `total`, as are values below
             total -= inverse
-        total *= values
+        total *= values.T
         total *= values.dtype.type(share)
         return total
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
+from bayespoint._support import lapack
 from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.cell import (
     CellState,
@@ -256,9 +256,7 @@ class CellSweeps(Sweeps):
             if before is None:
                 before = self._message(machine, rows, R, features)
             A, h = precision[machine] - before.precision, shift[machine] - before.shift
-            lower = np.linalg.cholesky(A)
-            half = scipy.linalg.solve_triangular(lower, features.T, lower=True)
-            mean = features @ scipy.linalg.cho_solve((lower, True), h)
+            half, mean = _prior(A, h, features)
             # However small its steps are, a cell takes them, since those of all cells add up:
             # what counts is where outputs have gone.
             damping = self.damping[machine, number]
@@ -287,8 +285,10 @@ class CellSweeps(Sweeps):
     def all_messages(self) -> Message:
         """What all cells say of w with the sites that they have, of all machines."""
         told = TreeSum()
-        for number in range(len(self.cells)):
-            told.add(_of_machines(self._messages(number)))
+        for first in range(0, len(self.cells), WAVE):  # messages of a wave are held at a time
+            part = range(first, min(first + WAVE, len(self.cells)))
+            for message in self._each(self._messages, part):
+                told.add(_of_machines(message))
         n_machines, n_common = len(self.tau), self.landmarks.projection.shape[1]
         return told.total() or Message(
             np.zeros((n_machines, n_common, n_common)), np.zeros((n_machines, n_common))
@@ -333,6 +333,14 @@ class CellSweeps(Sweeps):
                 )  # fmt: skip
 
         self._each(one, range(len(self.cells)))
+
+
+def _prior(A: Array, h: Array, features: Array) -> tuple[Array, Array]:
+    """L^-1 Phi' with A = L L', whose square is Phi A^-1 Phi', and the mean Phi A^-1 h."""
+    lower = np.asfortranarray(np.linalg.cholesky(A))
+    columns = np.column_stack([features.T, h])
+    solved = lapack.solve(lower, np.asfortranarray(columns))
+    return solved[:, :-1], solved[:, :-1].T @ solved[:, -1]
 
 
 def _of_machines(messages: list[Message]) -> Message | None:
