@@ -37,6 +37,9 @@ def same(one, other):
         (["1'234.5", "1’000’000", "3"], [1234.5, 1e6, 3]),
         (["0,125", "1,250", "2"], [0.125, 1.25, 2]),  # no thousand begins with 0
         (["1,5E-03", "2E1", ",5"], [0.0015, 20, 0.5]),
+        (["15 %", "7%", "-2,5 %"], [15, 7, -2.5]),
+        (["$1,200.50", "$ 7", "3"], [1200.5, 7, 3]),
+        (["1.200,50\u00a0€", "7 €", "8 €"], [1200.5, 7, 8]),
         (["1,000,000", "12,345", "999"], [1e6, 12345, 999]),
         (["1,000", "2,500", "999"], [1000, 2500, 999]),  # may be either, and a note says so
     ],
@@ -46,7 +49,17 @@ def test_numbers_as_people_write_them(cells, meant):
 
 
 @pytest.mark.parametrize(
-    "cells", [["1,5", "2.5"], ["1,5", "x"], ["1.2.3", "1"], ["12,34,567", "1"]]
+    "cells",
+    [
+        ["1,5", "2.5"],
+        ["1,5", "x"],
+        ["1.2.3", "1"],
+        ["12,34,567", "1"],
+        ["5%", "5$"],
+        ["%", "1%"],
+        ["5 kg", "6 kg"],
+        ["1% of 2", "1%"],
+    ],
 )
 def test_what_is_no_number_in_one_notation_is_none(cells):
     assert notations_of(cells) == []
@@ -75,6 +88,13 @@ def test_new_rows_are_read_as_those_of_training():
     np.testing.assert_array_equal(  # other files may be from elsewhere
         usual.transform(table(x=["1,5", "2"])), usual.transform(table(x=[1.5, 2.0]))
     )
+    percent = TableEncoder().fit(table(x=["10 %", "20 %", "25 %"]))
+    assert any("signs of units" in note and "'x'" in note for note in percent.notes_)
+    percent = TableEncoder.from_state(json.loads(json.dumps(percent.to_state())))
+    same_cells = (["15 %", "1%"], ["15", "1"], [15.0, 1.0])
+    first, *others = (percent.transform(table(x=cells)) for cells in same_cells)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
     with pytest.raises(TableError, match=r"'1,000' is not a number.*without thousands"):
         usual.transform(table(x=["1,000", "2"]))
     commas = TableEncoder().fit(table(x=["1,5", "2", "3,25"]))

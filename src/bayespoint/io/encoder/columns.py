@@ -9,7 +9,14 @@ import numpy as np
 
 from bayespoint._support.types import Array
 from bayespoint.io.encoder.tails import N_KNOTS, are_sound, has_long_tail, knots_of, placed
-from bayespoint.io.tables.notation import DECIMALS, PLAIN, THOUSANDS, Notation, notations_of
+from bayespoint.io.tables.notation import (
+    DECIMALS,
+    PLAIN,
+    THOUSANDS,
+    UNITS,
+    Notation,
+    notations_of,
+)
 from bayespoint.io.tables.table import (
     Table,
     TableError,
@@ -100,11 +107,12 @@ def number_from(state: Any) -> Number:
     )
     check(
         all_text(marks)
-        and len(marks) == 2
+        and len(marks) in (2, 3)  # older files have no unit
         and marks[0] in DECIMALS
         and marks[1] in THOUSANDS
-        and marks[0] != marks[1],
-        "notation must be a decimal mark and another one for thousands",
+        and marks[0] != marks[1]
+        and marks[2:] in ([], *([unit] for unit in UNITS)),
+        "notation must be a decimal mark, another one for thousands, and the sign of a unit",
     )
     knots, places, notation = tuple(knots), tuple(places), Notation(*marks)
     return Number(state["name"], median, mean, scale, knots, places, notation)

@@ -137,8 +137,9 @@ def _settled(found: Mapping[str, list[Notation]]) -> dict[str, Notation]:
 
 
 def _decimals(found: Mapping[str, list[Notation]]) -> set[str]:
-    """Decimal marks of columns that leave no doubt."""
-    return {notations[0].decimal for notations in found.values() if len(notations) == 1}
+    """Decimal marks of columns that leave no doubt; without those that may have none."""
+    sure = [notations[0] for notations in found.values() if len(notations) == 1]
+    return {one.decimal for one in sure if one._replace(unit="") != PLAIN}
 
 
 def _on_numbers(table: Table, found: Mapping[str, list[Notation]]) -> list[str]:
@@ -150,6 +151,9 @@ def _on_numbers(table: Table, found: Mapping[str, list[Notation]]) -> list[str]:
     groups = [name for name, notation in numbers.items() if notation.thousands]
     if groups:
         notes.append(f"thousands separators, read as such: {counted_columns(groups)}.")
+    units = [name for name, notation in numbers.items() if notation.unit]
+    if units:
+        notes.append(f"signs of units, left out of numbers: {counted_columns(units)}.")
     doubtful = [name for name, notations in found.items() if len(notations) > 1]
     if doubtful and len(_decimals(found)) != 1:
         notes.append(

@@ -1,4 +1,4 @@
-"""Numbers as people write them: with a decimal comma, with thousands separators."""
+"""Numbers as people write them: with a decimal comma, thousands separators, a sign for the unit."""
 
 import math
 import re
@@ -12,6 +12,8 @@ from bayespoint._support.types import Array
 
 DECIMALS = (".", ",")
 THOUSANDS = ("", ",", ".", " ", "'")
+# Signs before or after a number.
+UNITS = ("", "%", "‰", "°", "$", "€", "£", "¥")
 # Spaces of other widths, and the apostrophe of word processors.
 _ALIKE = str.maketrans("\u00a0\u2009\u202f\u2019", "   '")
 
@@ -24,20 +26,27 @@ class Notation(NamedTuple):
     decimal : {".", ","}
     thousands : {"", ",", ".", " ", "'"}
         Between groups of three digits; numbers may also go without.
+    unit : str
+        Of `UNITS`: a sign before or after numbers, which may also go without.
 
     Examples
     --------
     >>> from bayespoint.io.tables.notation import Notation
     >>> Notation(",", ".").number("-1.234,5"), Notation(",").number("1.5")
     (-1234.5, None)
+    >>> Notation(unit="%").number("15 %")
+    15.0
     """
 
     decimal: str = "."
     thousands: str = ""
+    unit: str = ""
 
     def number(self, text: str) -> float | None:
         """Value of a text, or None if it is no finite number in this notation."""
         text = text.translate(_ALIKE)
+        if self.unit:
+            text = text.removeprefix(self.unit).removesuffix(self.unit).strip()
         if not _pattern(self).fullmatch(text):
             return None
         if self.thousands:
@@ -56,7 +65,7 @@ PLAIN = Notation()
 
 @cache
 def _pattern(notation: Notation) -> re.Pattern[str]:
-    decimal, thousands = map(re.escape, notation)
+    decimal, thousands = map(re.escape, notation[:2])
     whole = rf"(?:[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d+)" if thousands else r"\d+"
     number = rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)"
     return re.compile(rf"[+-]?{number}(?:[eE][+-]?\d+)?", re.ASCII)
@@ -83,15 +92,16 @@ def notations_of(
     --------
     >>> from bayespoint.io.tables.notation import notations_of
     >>> notations_of(["1,5", "2"])
-    [Notation(decimal=',', thousands='')]
-    >>> notations_of(["1,500", "2"])
-    [Notation(decimal=',', thousands=''), Notation(decimal='.', thousands=',')]
+    [Notation(decimal=',', thousands='', unit='')]
+    >>> [(one.decimal, one.thousands) for one in notations_of(["1,500", "2"])]
+    [(',', ''), ('.', ',')]
     """
     texts = {text for text in column if text is not None}
+    unit = next((one for one in UNITS[1:] if any(one in text for text in texts)), "")
     found: list[Notation] = []
     for thousands in THOUSANDS:  # none first: a mark that no number has is none
         for decimal in decimals:
-            notation = Notation(decimal, thousands)
+            notation = Notation(decimal, thousands, unit)
             if thousands == decimal or any(notation.number(text) is None for text in texts):
                 continue
             marked = any("," in text or "." in text for text in texts)
