@@ -48,6 +48,10 @@ def test_the_model_says_where_it_comes_from(iris):
     assert "columns: sepal l, sepal w, petal l, petal w, shape" in said
     assert not set("{}[]") & set(said)  # words, not Python
     assert "None" not in said
+    notes = model.about["notes"]
+    assert notes
+    assert all(f"note: {note}" in said.splitlines() for note in notes)
+    assert "8 draws" in said
 
 
 def test_options_reach_the_classifier(iris, tmp_path):

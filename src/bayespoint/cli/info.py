@@ -46,10 +46,11 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     names = facts["feature_names"]
     yield f"Features: {_shown(facts['n_features'])}" + (f": {_listed(names)}" if names else "")
     yield f"Takes raw columns of a table: {'yes' if facts['encoder'] else 'no'}"
+    drawn = facts["inference"] != "ep"  # whose draws are made when they are asked for
     yield (
         f"Method: {_shown(facts['inference'])} ({_shown(facts['inference_reason'])}), decision "
         f"{_shown(facts['decision'])}, "
-        + (f"{_shown(facts['n_draws'])} draws, " if facts["n_draws"] else "")
+        + (f"{_shown(facts['n_draws'])} draws, " if facts["n_draws"] and drawn else "")
         + f"{facts['support_points']} support points"
     )
     values = ("kernel", "gamma", "bias", "softness", "label_noise", "log_evidence")
@@ -62,6 +63,9 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     if "sets" in facts:
         yield "Sets: " + _pairs(facts["sets"])
     for name, value in list(facts["about"].items())[:SHOWN_ITEMS]:
+        if name == "notes" and isinstance(value, list):  # sentences
+            yield from (f"note: {_shown(note)}" for note in value[:SHOWN_ITEMS])
+            continue
         yield f"{_shown(name)}: {_listed(value)}"
 
 
