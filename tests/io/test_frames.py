@@ -109,3 +109,11 @@ def test_parameters_are_checked_by_fit():
 def test_words_in_a_frame_are_pointed_to_the_encoder():
     with pytest.raises(ValueError, match=r"holds words .*'red'.*TableEncoder"):
         BayesPointClassifier(**GIVEN).fit(np.array([["red"], ["blue"]], dtype=object), [0, 1])
+
+
+def test_dates_and_words_in_a_frame_are_named():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.to_datetime(["2024-01-01", "2024-02-01"])
+    frame = pandas.DataFrame({"day": days, "pay": ["cash", "card"], "x": [1, 2]})
+    with pytest.raises(ValueError, match=r"dates, words .* in columns 'day', 'pay': .*Encoder"):
+        BayesPointClassifier(**GIVEN).fit(frame, [0, 1])

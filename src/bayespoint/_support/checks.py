@@ -81,9 +81,12 @@ def check_seed(random_state: Any) -> None:
     try:
         check_random_state(random_state)
     except ValueError as error:
+        hint = ""
+        if isinstance(random_state, np.random.Generator):
+            hint = " Draw a number from the generator: random_state=int(rng.integers(2**32))."
         raise ValueError(
             f"random_state must be None, a whole number from 0 to 2**32 - 1 or a RandomState; "
-            f"got {random_state!r}."
+            f"got {random_state!r}.{hint}"
         ) from error
 
 

@@ -123,9 +123,11 @@ def _rows(X: Any) -> Any:
     kinds = getattr(X, "dtypes", []) if names else [getattr(X, "dtype", None)]
     wrong = [kind for kind in kinds if getattr(kind, "kind", "f") in NO_NUMBERS]
     if wrong:
-        of, which = ("columns", _named_columns(X, gaps=False)) if names else ("an array", "")
+        found = f"an array of {wrong[0]}"
+        if names:  # words beside dates are as wrong
+            found = f"dates, words or other values{_named_columns(X, gaps=False)}"
         raise ValueError(
-            f"X must hold numbers; got {of} of {wrong[0]}{which}: convert the values, or let "
+            f"X must hold numbers; got {found}: convert the values, or let "
             f"bayespoint.io.encoder.TableEncoder do so."
         )
     if sp.issparse(X):
@@ -307,7 +309,10 @@ def checked_gram(K: Any, name: str = "K") -> Array:
     """Return a Gram matrix in C order, symmetric to the last bit; refuse what is none."""
     K = np.ascontiguousarray(numbers(name, K, (np.float32, np.float64)))
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
-        raise ValueError(f"{name} must be a square Gram matrix; got an array of shape {K.shape}.")
+        raise ValueError(
+            f"{name} must be a square Gram matrix; got an array of shape {K.shape}. Of rows X of "
+            f"features, X @ X.T is that of the linear kernel."
+        )
     return K if check_inner_products(K, name) else K / 2 + K.T / 2
 
 

@@ -50,7 +50,9 @@ def encode_classifier(classifier: Any, writer: Writer) -> dict[str, Any]:
         raise ModelFileError(
             f"classifier is of type {kind.__name__}; a model file takes "
             f"BayesPointClassifier, OnionClassifier, or RejectingClassifier or "
-            f"PredictionSetClassifier of one of them. For pipelines and other estimators use skops."
+            f"PredictionSetClassifier of one of them. For pipelines and other estimators "
+            f"use skops; of a TableEncoder and a classifier, save(path, pipeline[-1], "
+            f"encoder=pipeline[0])."
         )
     parameters, state = _parts(classifier)
     _check_kernel(parameters["kernel"])
