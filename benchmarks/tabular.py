@@ -6,8 +6,8 @@
 - compare: ours (defaults) beside svc (gamma x C, 6 x 6, five folds; probabilities by Platt's
   sigmoid, five folds), gp (GaussianProcessClassifier, one length scale, by evidence), logistic (C
   by log-loss of five folds) and boosting (HistGradientBoostingClassifier).
-- calibration: our inferences and decisions on the same splits, averaged over sets, and a
-  reliability figure of three sets (needs matplotlib).
+- calibration: our inferences and decisions on the same splits, averaged over sets, and a figure of
+  how often what they say is true (needs matplotlib).
 
 Splits 1 to 20 where there are 100, 1 to 10 of image and splice. Every fit has one thread, and
 --jobs of them run at a time. What every fit gave goes to --json as it comes; --read prints such
@@ -53,8 +53,11 @@ LOGISTIC = {"param_grid": {"C": (0.001, 0.01, 0.1, 1, 10, 100)}, "cv": 5, "scori
 SMALLEST = 1e-12  # probability that log-loss counts with
 ECE_BINS = 15  # of equal mass
 FIGURE_BINS = 10
-MARKERS = "os^Dvx"
-FIGURE_SETS = ("banana", "german", "waveform")
+FIGURE_ARMS = {
+    "ep-calibrated": "EP, calibrated votes (default)", "ep-vote": "EP, votes",
+    "perceptron-vote": "perceptrons, votes",
+}  # fmt: skip
+LEAST_IN_BIN = 20  # cases of a set, for its dot to say something
 
 # Title, factor and digits that each measure is printed with.
 MEASURES = {
@@ -141,7 +144,8 @@ def run(part, name, split, arm):
             row["bins"] = np.zeros((3, FIGURE_BINS)).tolist()
             failures = [f"failed, {error!r}"]
     names = ("best_params_", "gamma_", "softness_", "inference_")
-    row |= {name: getattr(clf, name) for name in names if hasattr(clf, name)}
+    found = {name: getattr(clf, name) for name in names if hasattr(clf, name)}
+    row |= {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in found.items()}
     return row | {"warnings": failures + [w.category.__name__ for w in caught]}
 
 
@@ -239,27 +243,40 @@ def calibration(results, arms, options):
 
 
 def figure(results, arms, path):
+    """A panel for each of some arms: how often what it says is true, over all sets and in each."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         print(f"No {path}: matplotlib is not installed")
         return
-    sets = ([s for s in FIGURE_SETS if s in results] or list(results))[:3]
-    fig = Figure(figsize=(4.5 * len(sets), 4.5), layout="tight")
-    axes = fig.subplots(1, len(sets), squeeze=False)
-    for ax, name in zip(axes[0], sets, strict=True):
-        ax.plot([0, 1], [0, 1], color="0.7", lw=1)
-        for arm, colour, marker in zip(arms, COLOURS, MARKERS, strict=False):
-            count, p, positive = sum(np.array(row["bins"]) for row in results[name][arm])
-            kept = count >= 20
-            ax.plot(
-                p[kept] / count[kept], positive[kept] / count[kept], marker=marker, ms=6,
-                color=colour, label=arm,
-            )  # fmt: skip
-        ax.set(title=name, xlabel="probability of +1", ylabel="share of +1", aspect="equal")
-    axes[0, 0].legend(fontsize=9)
+    shown = [arm for arm in FIGURE_ARMS if arm in arms] or arms[:3]
+    fig = Figure(figsize=(3.6 * len(shown), 4.1), layout="constrained")
+    axes = fig.subplots(1, len(shown), squeeze=False, sharex=True, sharey=True)[0]
+    for ax, arm, colour in zip(axes, shown, COLOURS, strict=False):
+        ax.plot([0, 100], [0, 100], color="black", lw=1, ls=":", label="exactly right")
+        bins = [100 * reliability(arms_[arm]) for arms_ in results.values()]
+        for k, (_, said, true) in enumerate(bins):
+            ax.plot(said, true, color="0.8", lw=1, label=None if k else "one of the sets")
+        share, said, true = np.moveaxis(bins, 1, 0)
+        weight = np.where(np.isnan(said), 0, share)
+        said, true = (np.nansum(weight * v, axis=0) / weight.sum(axis=0) for v in (said, true))
+        ax.plot(said, true, color=colour, lw=2.5, marker="o", ms=6, label="all sets")
+        error = 100 * summary(columns(results, arm, "ece"))[0]
+        ax.text(97, 3, f"mean calibration error\n{error:.1f} %", ha="right", va="bottom")
+        ax.set(title=FIGURE_ARMS.get(arm, arm), xlabel="probability of +1, in %", aspect="equal")
+    axes[0].set_ylabel("cases that are +1, in %")
+    axes[0].legend(loc="upper left", frameon=False, fontsize=9)
     fig.savefig(path, dpi=150)
-    print(f"Reliability of {', '.join(sets)}: {path}")
+    print(f"Reliability over {len(results)} sets: {path}")
+
+
+def reliability(rows):
+    """Of each bin the share of the cases, their mean probability and how many are +1; or NaN."""
+    count, p, positive = sum(np.array(row["bins"]) for row in rows)
+    few = count < LEAST_IN_BIN
+    with np.errstate(invalid="ignore"):
+        said, true = (np.where(few, np.nan, values / count) for values in (p, positive))
+    return np.array([count / count.sum(), said, true])
 
 
 def troubles(rows):
