@@ -125,8 +125,8 @@ def _rows(X: Any) -> Any:
     if wrong:
         found = f"an array of {wrong[0]}"
         if names:  # words beside dates are as wrong
-            odd = dict.fromkeys(str(kind) for kind in kinds if getattr(kind, "kind", "f") not in "biuf")
-            found = f"columns of {', '.join(odd)}{_named_columns(X, gaps=False)}"
+            odd = [str(kind) for kind in kinds if getattr(kind, "kind", "f") not in "biuf"]
+            found = f"columns of {', '.join(dict.fromkeys(odd))}{_named_columns(X, gaps=False)}"
         raise ValueError(
             f"X must hold numbers; got {found}: convert the values, or let "
             f"bayespoint.io.encoder.TableEncoder do so."
