@@ -262,7 +262,8 @@ def figure(results, arms, path):
         said, true = (np.nansum(weight * v, axis=0) / weight.sum(axis=0) for v in (said, true))
         ax.plot(said, true, color=colour, lw=2.5, marker="o", ms=6, label="all sets")
         error = 100 * summary(columns(results, arm, "ece"))[0]
-        ax.text(97, 3, f"mean calibration error\n{error:.1f} %", ha="right", va="bottom")
+        told = f"mean calibration error\n{error:.1f} %"
+        ax.text(97, 2, told, ha="right", va="bottom", bbox={"color": "white", "pad": 1})
         ax.set(title=FIGURE_ARMS.get(arm, arm), xlabel="probability of +1, in %", aspect="equal")
     axes[0].set_ylabel("cases that are +1, in %")
     axes[0].legend(loc="upper left", frameon=False, fontsize=9)
