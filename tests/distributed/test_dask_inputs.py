@@ -1,5 +1,7 @@
 """What a fit on a cluster takes: arrays and data frames, sparse, uneven and empty, and bad ones."""
 
+import logging
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -93,6 +95,29 @@ def test_partitions_that_change_or_differ_are_refused():
     order, label = (dd.from_map(lambda part: part, parts) for parts in (mixed, labels))
     with pytest.raises(ValueError, match=r"partition 1 of X has columns \['b', 'a', .* alike"):
         clf.fit(order, label)
+
+
+def doubled(part):
+    return 2 * part
+
+
+def test_what_a_model_keeps_is_apart_from_later_work_on_its_rows(caplog, monkeypatch):
+    """Dask warns where tasks of one name differ, such as optimised ones and those of a model."""
+    import dask.dataframe as dd
+    import pandas as pd
+
+    monkeypatch.setattr(logging.getLogger("distributed"), "propagate", True)
+    at, y = on_cluster(X, Y)
+    at, y = at.map_blocks(doubled).map_blocks(abs), y.map_blocks(abs)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(label=Y)
+    table = dd.from_pandas(frame, npartitions=2)
+    table = table.assign(a=table["a"] + table["b"])
+    for rows_given, labels in (at, y), (table[list("abcde")], table["label"]):
+        many = DaskBayesPointClassifier(one(**CLF)).fit(rows_given, labels)
+        predicted = many.predict(rows_given).compute()
+        assert many.score(rows_given, labels) == np.mean(predicted == labels.compute())
+        assert len(rows_given.compute()) == len(Y)
+    assert not [one for one in caplog.records if "run_spec" in one.getMessage()]
 
 
 def test_sparse_blocks_of_unknown_sizes():

@@ -60,10 +60,11 @@ def blocks_of(X: Any, y: Any, sample_weight: Any = None) -> list[Any]:
     from dask.base import tokenize
 
     checked, token = delayed(checked_block), tokenize(X, y, sample_weight)
-    return [
+    blocks = [
         checked(*of_one, number, dask_key_name=f"check-partition-{number}-{token}")
         for number, of_one in enumerate(parts_of(X, y, sample_weight))
     ]
+    return with_own_names(blocks, token)
 
 
 def parts_of(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
@@ -74,6 +75,26 @@ def parts_of(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, 
     if sample_weight is not None:
         weights = alike(sample_weight, X, len(parts), "sample_weight")
     return list(zip(parts, labels, weights, strict=True))
+
+
+def with_own_names(delayed: list[Any], token: str) -> list[Any]:
+    """Return the same delayed values, computed by tasks that have names of their own.
+
+    While a model lives, so do the tasks of its X, since a lost worker's rows come from them. Who
+    then computes X gets other tasks of the same names, optimised ones, of which Dask would warn.
+    """
+    from dask._task_spec import convert_legacy_graph
+    from dask.base import clone_key
+    from dask.delayed import Delayed
+    from distributed import Future
+
+    layers = {id(layer): layer for one in delayed for layer in one.dask.layers.values()}
+    graph = {key: task for layer in layers.values() for key, task in layer.items()}
+    there = {key: task for key, task in graph.items() if isinstance(task, Future)}  # persisted
+    tasks = convert_legacy_graph({k: graph[k] for k in graph.keys() - there}, set(graph))
+    names = {key: clone_key(key, token) for key in tasks}
+    named = there | {names[k]: task.substitute(names, names[k]) for k, task in tasks.items()}
+    return [Delayed(names[one.key], named) for one in delayed]
 
 
 def partitions(values: Any, name: str) -> list[Any]:

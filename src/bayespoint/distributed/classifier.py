@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array
 from bayespoint.distributed import fitting
-from bayespoint.distributed.blocks import blocks_of, facts_of, parts_of
+from bayespoint.distributed.blocks import blocks_of, facts_of, parts_of, with_own_names
 from bayespoint.distributed.fitting import ClusterFit
 from bayespoint.distributed.model import LocalModel, joined, right_of
 from bayespoint.distributed.session import Session, dask_client
@@ -132,13 +132,17 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         -------
         self : DaskBayesPointClassifier
         """
+        from dask import delayed
+
         blocks = blocks_of(X, y, sample_weight)
         known = self.to_local() if hasattr(self, "classes_") else clone(self._checked_estimator())
         model = copy(known)  # an error leaves what there was
         with self._session() as session:
             facts = facts_of(session, blocks, least_classes=1)  # after all were checked
             named = facts.classes if classes is None else np.union1d(facts.classes, classes)
-            for rows, labels, weight in session.one_by_one(parts_of(X, y, sample_weight)):
+            parts = [delayed(list(one)) for one in parts_of(X, y, sample_weight)]
+            parts = with_own_names(parts, session.key("rows"))
+            for rows, labels, weight in session.one_by_one(parts):
                 if len(labels) and (weight is None or np.any(np.asarray(weight) > 0)):
                     model.partial_fit(rows, labels, named, weight)
         self._keep(model)
@@ -262,6 +266,7 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         check_is_fitted(self, "classes_")
         parts = right_of(self.model_.answers(X, "predict"), X, y, sample_weight)
         with self._session() as session:
+            parts = with_own_names(parts, session.key("score"))
             found: Array = np.sum(session.results(session.compute(parts)), axis=0)
         return float(found[0] / found[1])
 
