@@ -1,7 +1,7 @@
 """Fits on a Dask cluster beside fits on one machine.
 
     python benchmarks/distributed_fit.py --part equality | kills | lost | covertype | bytes | memory
-        | paper | stream
+        | client | paper | stream
 
 - equality: probabilities by 1, 2 and 4 workers and 3, 17 and 64 partitions, beside one machine: two
   and three classes, with and without landmarks, and with all settings chosen from the data.
@@ -13,6 +13,7 @@
 - bytes: bytes that workers and client receive in a sweep, memory of the scheduler and its tasks, by
   numbers of rows and workers.
 - memory: ``--rows`` rows (5,000,000) of 50 float32 columns, one tree, 2 workers of ``--limit`` GB.
+- client: memory of the client for each row, with scheduler and worker in other processes.
 - stream: a picture of the tasks of a fit over time, in ``--picture``.
 - paper: what 10^9 rows on 100 machines would take, from rates measured here.
 
@@ -317,6 +318,30 @@ def memory(options):
     )
 
 
+def client_memory(options):
+    """Bytes of the client for each row."""
+    from distributed.deploy.subprocess import SubprocessCluster
+
+    n, n_parts, n_columns = options.rows or 1_000_000, 20, 10
+    make, size = delayed(rows, nout=2), n // 20
+    parts = [make(size, 2, n_columns, seed, np.float32) for seed in range(n_parts)]
+    X = da.concatenate([da.from_delayed(p[0], (size, n_columns), np.float32) for p in parts])
+    y = da.concatenate([da.from_delayed(p[1], (size,), np.int64) for p in parts])
+    clf = BayesPointClassifier(**GIVEN | {"cell_size": 400, "n_trees": 1})
+    loaded()
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with SubprocessCluster(n_workers=1, threads_per_worker=1, **here) as made, Client(made):
+        before = psutil.Process().memory_info().rss
+        many = DaskBayesPointClassifier(clf).fit(X, y)
+        after = psutil.Process().memory_info().rss
+    sample = 128 * many.model_.trees[0].tree.n_cells * n_columns * 4 / n
+    print(
+        f"{n:,} rows of {n_columns} float32 columns: the client has {(after - before) / n:.0f} "
+        f"bytes a row more after the fit, and had {(peak() - before) / n:.0f} at its peak, rows "
+        f"that the tree was grown from ({sample:.0f} bytes a row) included"
+    )
+
+
 def peak():
     """Largest memory of this process, in bytes; `getrusage` counts that of its parent, too."""
     with open("/proc/self/status") as lines:
@@ -344,16 +369,16 @@ def shuffling(n=200_000, n_columns=50):
     """Seconds of a core for a row: hashed, merged, and sent to its cell, without the network."""
     from bayespoint.distributed.blocks import Block, Facts
     from bayespoint.distributed.cells import gather_cells, split_by_cell
-    from bayespoint.distributed.ordering import merge_pieces, split_by_hash
+    from bayespoint.distributed.ordering import merge_pieces, sort_partition
     from bayespoint.inference.ep.cells.tree import grow
     from bayespoint.space.inputs import limits
 
     X, y = rows(n, n_columns=n_columns, dtype=np.float32)
     facts = Facts(np.array([0, n]), n_columns, X.nbytes, np.unique(y), *limits(X), X.dtype, False,
                   None, [])  # fmt: skip
-    split_by_hash(Block(X[:10], y[:10], np.ones(10), None), 0, facts, 1)  # compiles
+    sort_partition(Block(X[:10], y[:10], np.ones(10), None), 0, facts)  # compiles
     begun = time.process_time()
-    chunk = merge_pieces(split_by_hash(Block(X, y, np.ones(n), None), 0, facts, 1), facts)
+    chunk = merge_pieces([sort_partition(Block(X, y, np.ones(n), None), 0, facts).rows], facts)
     first = (time.process_time() - begun) / n
     tree = grow(chunk.X, 1_000, np.random.SeedSequence(0))
     begun = time.process_time()
@@ -389,7 +414,8 @@ def paper(_):
 # Kinds of tasks, by their names, and colours that all can tell apart.
 KINDS = {
     "check and look": ("#999999", ("check-partition", "look-at-partition", "array", "getitem")),
-    "put in order": ("#56b4e9", ("split-by-hash", "piece-of-hashes", "merge-pieces")),
+    "put in order": ("#56b4e9", ("sort-partition", "sample-order", "piece-of-order",
+                                 "merge-pieces")),
     "to cells": ("#e69f00", ("split-by-cell", "rows-to-cells", "gather-cells", "split-sites",
                              "sites-in-order", "gather-sites")),
     "sweep cells": ("#0072b2", ("sweep-cells", "visit-cells")),
@@ -429,7 +455,7 @@ def stream(options):
 
 PARTS = {
     "equality": equality, "kills": kills, "lost": lost, "covertype": covertype, "bytes": sizes,
-    "memory": memory, "paper": paper, "stream": stream,
+    "memory": memory, "client": client_memory, "paper": paper, "stream": stream,
 }  # fmt: skip
 
 

@@ -77,6 +77,28 @@ def test_neither_partitions_nor_chunks_are_felt(monkeypatch):
         assert_array_equal(found, same)
 
 
+def test_values_far_away_leave_chunks_of_equal_sizes(monkeypatch):
+    """Beside them, all other rows have one place in each column, and one hash of it."""
+    from bayespoint._support.budget import Budget
+    from bayespoint.distributed import ordering
+    from bayespoint.distributed.blocks import blocks_of, facts_of
+    from bayespoint.distributed.session import Session, dask_client
+
+    monkeypatch.setattr(ordering, "CHUNK_BYTES", 4_000)
+    X, y = rows()
+    X[-1] = 1e9
+    with Session(dask_client(), Budget()) as session:
+        blocks = blocks_of(*on_cluster(X, y, 5))
+        chunks = session.results(ordering.ordered(session, blocks, facts_of(session, blocks)))
+    sizes = [len(chunk.label) for chunk in chunks]
+    assert len(sizes) == 7
+    assert max(sizes) < 1.2 * min(sizes)  # every row is sampled; one each is lost to rounding
+    clf = one(kernel="laplacian", n_trees=1)  # whose distances are not lost to rounding
+    wanted, found = clone(clf).fit(X, y), fitted(clf, X, y, 5).to_local()
+    for array, same in zip(bits(found), bits(wanted), strict=True):
+        assert_array_equal(array, same)
+
+
 def test_defaults_choose_what_they_choose_on_one_machine():
     X, y = rows(260)
     chosen = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_trees": "auto",

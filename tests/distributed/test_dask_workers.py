@@ -69,7 +69,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, monkeypatch):
 
 
 MOMENTS = [
-    ("piece-of-hashes", 1, {}), ("rows-to-cells", 1, {}), ("sweep-cells", 1, {}),
+    ("piece-of-order", 1, {}), ("rows-to-cells", 1, {}), ("sweep-cells", 1, {}),
     ("sweep-cells", 2, {}), ("sites-in-order", 1, {}), ("part-of-model", 1, {}),
     ("visit-cells", 1, AROUND), ("visit-cells", 3, AROUND), ("visit-cells", 5, AROUND),
     ("add-messages", 1, AROUND), ("add-messages", 3, AROUND), ("finish-cells", 1, AROUND),

@@ -17,7 +17,7 @@ from bayespoint.distributed.cells import Work
 from bayespoint.distributed.inference import ClusterCells, ClusterInference
 from bayespoint.distributed.inputs import ClusterInputs
 from bayespoint.distributed.model import ClusterModel
-from bayespoint.distributed.ordering import distinct_of, ordered, without_rows
+from bayespoint.distributed.ordering import distinct_of, ordered
 from bayespoint.distributed.parts import parted
 from bayespoint.distributed.session import Session
 from bayespoint.distributed.whole import fit_whole
@@ -102,9 +102,7 @@ def _data(
 ) -> tuple[TrainingData, list[Any], Array]:
     """Put all rows in order; what functions of a fit take, the chunks, and their sizes."""
     chunks = ordered(session, blocks, facts)
-    known = session.results(session.map("what-is-known", without_rows, chunks))
-    sizes = np.array([len(chunk.label) for chunk in known])
-    distinct = distinct_of(known, int(facts.offsets[-1]))
+    distinct, sizes = distinct_of(session, chunks, int(facts.offsets[-1]))
     inputs = ClusterInputs(session, chunks, sizes, empty_rows(facts))
     totals = np.bincount(distinct.label, distinct.weight, minlength=len(facts.classes))
     log_weight = log_class_weights(parameters.class_weight, facts.classes, totals)
@@ -171,9 +169,8 @@ def _model(
         support, none, None, nobody, data.log_weight, settings.softness, noise, nothing, empty
     )
     if settings.decision == "calibrated":
-        z = np.stack([found.z, found.z])
         draws = Draws([], none, none, none, none, 0)
-        cells = Cells(draws, nothing, z, found.log_evidence)
+        cells = Cells(draws, nothing, found.z[None], found.log_evidence)
         predictor = replace(predictor, link=votes_link(cells, data, noise).link)
     trees = parted(session, found, facts.n_bytes)
     return ClusterModel(trees, found, data, predictor, _checker(estimator, facts), empty)

@@ -1,9 +1,10 @@
 """All rows in the order of their hashes, equal ones merged: the rows of a fit on one machine.
 
-Each partition merges its own rows and divides them by their hashes; a chunk of the order has all
-rows whose hashes lie in a range, from all partitions, equal ones among them. Neither the number of
-partitions nor that of chunks is felt: chunk after chunk, these are the rows in the order that
-`space.merging` puts them into.
+Each partition merges its own rows and sorts them by their hashes; a chunk of the order has all rows
+whose hashes lie in a range, from all partitions, equal ones among them. The ranges come from a
+sample, since many rows may have the same place in all columns: values far away from all others
+leave the rest no room between the limits. Neither the number of partitions nor that of chunks is
+felt: chunk after chunk, these are the rows in the order that `space.merging` puts them into.
 """
 
 import hashlib
@@ -23,6 +24,13 @@ from bayespoint.space.merging import DistinctRows, contested, merge_duplicates
 CHUNK_BYTES = 64_000_000
 MOST_CHUNKS = 256
 
+# Rows of the sample for each chunk: chunks then differ by some per cent in size.
+SAMPLED = 256
+
+# What rows are sorted by: the hash of their places, and that of their contents, as `space.merging`
+# does.
+ORDER = np.dtype([("place", np.uint64), ("content", np.uint64)])
+
 
 class Placed(Inputs):
     """Rows with the limits of all columns known, which their order comes from."""
@@ -38,7 +46,7 @@ class Placed(Inputs):
 
 
 class Piece(NamedTuple):
-    """Distinct rows of a partition that go to one chunk, and the rows of the input they are."""
+    """Distinct rows of a partition, those of one chunk, and the rows of the input they are."""
 
     X: Matrix
     label: Array
@@ -62,33 +70,48 @@ class Chunk(NamedTuple):
     member_of: Array
 
 
-def split_by_hash(block: Block, offset: int, facts: Facts, n_chunks: int) -> list[Piece]:
-    """Merge the rows of a partition and divide them by their hashes."""
+class SortedPart(NamedTuple):
+    """Distinct rows of a partition in their order, and where each row of the input is."""
+
+    rows: Piece
+    order: Array  # `ORDER`
+
+
+def sort_partition(block: Block, offset: int, facts: Facts) -> SortedPart:
+    """Merge the rows of a partition and sort them by their hashes."""
     kept = np.flatnonzero(block.weight > 0)
     X: Any = _alike(block.X[kept], facts)
     label = np.searchsorted(facts.classes, block.y[kept])
-    inputs = Placed(X, facts.least, facts.most)
     if not len(kept):
         none = np.empty(0, dtype=np.int64)
-        return [Piece(X, none, np.empty(0), none, none, none)] * n_chunks
+        return SortedPart(Piece(X, none, np.empty(0), none, none, none), np.empty(0, ORDER))
+    inputs = Placed(X, facts.least, facts.most)
     found = merge_duplicates(inputs, label, block.weight[kept])
-    shift = np.uint64(64 - int(n_chunks).bit_length() + 1)
-    place = inputs.order_keys(found.row) >> shift if n_chunks > 1 else np.zeros(len(found.row))
-    ends = np.searchsorted(place, np.arange(n_chunks + 1))
-    order = np.argsort(found.member, kind="stable")
-    member_ends = np.searchsorted(found.member[order], ends)
-    pieces = []
-    for number in range(n_chunks):
-        part = slice(*ends[number : number + 2])
-        members = order[member_ends[number] : member_ends[number + 1]]
-        pieces.append(
-            Piece(
-                X[found.row[part]], found.label[part], found.weight[part],
-                offset + kept[found.row[part]], offset + kept[members],
-                found.member[members] - ends[number],
-            )
-        )  # fmt: skip
-    return pieces
+    X = X[found.row]
+    order = np.empty(len(found.row), ORDER)
+    order["place"], order["content"] = inputs.order_keys(found.row), row_hashes(X)
+    by_row = np.argsort(found.member, kind="stable")
+    rows = Piece(
+        X, found.label, found.weight, offset + kept[found.row], offset + kept[by_row],
+        found.member[by_row],
+    )  # fmt: skip
+    return SortedPart(rows, order)
+
+
+def sampled_order(part: SortedPart, offset: int, step: int) -> Array:
+    """Hashes of one row in so many, counted through all partitions."""
+    return part.order[-offset % step :: step]
+
+
+def piece_between(part: SortedPart, number: int, cuts: Array) -> Piece:
+    """Return the rows of a partition that belong to a chunk, which lies between two cuts."""
+    ends = np.concatenate([[0], np.searchsorted(part.order, cuts), [len(part.order)]])
+    first, last = ends[number : number + 2]
+    among = slice(*np.searchsorted(part.rows.member_of, [first, last]))
+    X, label, weight, row = (values[first:last].copy() for values in part.rows[:4])
+    return Piece(
+        X, label, weight, row, part.rows.member[among].copy(), part.rows.member_of[among] - first
+    )
 
 
 def _alike(X: Matrix, facts: Facts) -> Matrix:
@@ -132,49 +155,65 @@ def stacked(parts: list[Any]) -> Any:
     return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
 
 
-def without_rows(chunk: Chunk) -> Chunk:
-    """What the client holds of a chunk: all but the rows themselves."""
-    return chunk._replace(X=chunk.X[:0])
+def known_of(chunk: Chunk, field: str) -> Any:
+    """Return one of the arrays of a chunk; of "rows", their number."""
+    return len(chunk.label) if field == "rows" else getattr(chunk, field)
 
 
 def n_chunks_of(n_bytes: float, room: float) -> int:
-    """Return the number of chunks, a power of 2: hashes are divided by their first bits."""
-    wanted = max(min(n_bytes / CHUNK_BYTES, MOST_CHUNKS), n_bytes / room, 1)
-    return int(2 ** np.ceil(np.log2(wanted)))
+    """Return the number of chunks."""
+    return int(np.ceil(max(min(n_bytes / CHUNK_BYTES, MOST_CHUNKS), n_bytes / room, 1)))
 
 
 def ordered(session: Session, blocks: list[Any], facts: Facts) -> list[Any]:
     """Return chunks of all rows in their order, on the cluster."""
     from dask import delayed
 
-    n_chunks = n_chunks_of(facts.n_bytes, session.room().task)
     about = session.hold("facts", facts)
-    split = delayed(split_by_hash, pure=False)
-    pieces = session.compute(
+    sort = delayed(sort_partition, pure=False)
+    offsets = facts.offsets[:-1].tolist()
+    parts = session.compute(
         [
-            split(
-                block, int(offset), delayed(about), n_chunks,
-                dask_key_name=session.key("split-by-hash"),
-            )
-            for block, offset in zip(blocks, facts.offsets, strict=False)
+            sort(block, offset, delayed(about), dask_key_name=session.key("sort-partition"))
+            for block, offset in zip(blocks, offsets, strict=True)
         ]
-    )  # fmt: skip
-    own = session.transposed("piece-of-hashes", pieces, n_chunks)
+    )
+    cuts = _cuts(session, parts, facts)
+    held = session.hold("cuts", cuts)
+    own = session.transposed("piece-of-order", parts, len(cuts) + 1, piece_between, cuts=held)
     return session.map("merge-pieces", merge_pieces, own, facts=about)
 
 
-def distinct_of(found: list[Chunk], n_samples: int) -> DistinctRows:
-    """Return what is known of all distinct rows, as `merge_duplicates` does on one machine."""
-    row, label, weight, key = (
-        np.concatenate([getattr(chunk, name) for chunk in found])
-        for name in ("row", "label", "weight", "key")
+def _cuts(session: Session, parts: list[Any], facts: Facts) -> Array:
+    """Hashes where the chunks after the first begin: quantiles of a sample of all rows."""
+    n_rows, n_chunks = facts.offsets[-1], n_chunks_of(facts.n_bytes, session.room().task)
+    if n_chunks == 1:
+        return np.empty(0, ORDER)
+    step = max(1, int(n_rows / (SAMPLED * n_chunks)))
+    sampled = session.map(
+        "sample-order", sampled_order, parts, facts.offsets[:-1].tolist(), step=step
     )
-    offsets = np.cumsum([0, *(len(chunk.label) for chunk in found)])
-    member = np.full(n_samples, -1)
-    for chunk, first in zip(found, offsets, strict=False):
-        member[chunk.member] = first + chunk.member_of
+    sample = np.sort(np.concatenate(session.results(sampled)))
+    return sample[np.arange(1, n_chunks) * len(sample) // n_chunks] if len(sample) else sample
+
+
+def distinct_of(session: Session, chunks: list[Any], n_samples: int) -> tuple[DistinctRows, Array]:
+    """Return what is known of all distinct rows, as `merge_duplicates` does, and chunks' sizes.
+
+    Array after array, since those of all rows may be most of what the client can hold.
+    """
+
+    def each(field: str) -> list[Any]:
+        return session.results(session.map("what-is-known", known_of, chunks, field=field))
+
+    sizes, key = np.array(each("rows")), np.concatenate(each("key"))
+    digest = hashlib.blake2b(key, digest_size=16)
     group = np.unique(key, return_inverse=True)[1]
-    digest = hashlib.blake2b(key.tobytes(), digest_size=16)
-    digest.update(label.tobytes())
-    digest.update(weight.tobytes())
-    return DistinctRows(row, label, weight, group, digest.hexdigest(), member)
+    del key
+    row, label, weight = (np.concatenate(each(name)) for name in ("row", "label", "weight"))
+    digest.update(label)
+    digest.update(weight)
+    member, first = np.full(n_samples, -1), np.cumsum([0, *sizes])
+    for rows, place, begin in zip(each("member"), each("member_of"), first, strict=False):
+        member[rows] = begin + place
+    return DistinctRows(row, label, weight, group, digest.hexdigest(), member), sizes

@@ -111,12 +111,15 @@ class Session:
         self._futures.add(future)
         return future
 
-    def transposed(self, name: str, lists: list, n_items: int) -> list[list]:
-        """Return the items of lists that tasks return: first those of all lists, and so on."""
+    def transposed(
+        self, name: str, lists: list, n_items: int, take: Callable = item, **same: Any
+    ) -> list[list]:
+        """Take items from what tasks return: the first of each of them, and so on."""
         # All items of a list before those of the next one, and before other lists are made: a list
         # that had to leave memory is read back once, not once for each of its items.
         each = [one for one in lists for _ in range(n_items)]
-        items = self.map(name, item, each, list(range(n_items)) * len(lists), priority=1)
+        numbers = list(range(n_items)) * len(lists)
+        items = self.map(name, take, each, numbers, priority=1, **same)
         return [items[k::n_items] for k in range(n_items)]
 
     def hold(self, name: str, value: Any) -> Any:
