@@ -30,8 +30,8 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     estimator : BayesPointClassifier
         With the parameters of the fit. Each task uses one thread; ``n_jobs`` is for what the
         client does itself, which is to choose settings and to grow trees. ``max_time`` includes
-        the time that rows take to their cells. ``device="auto"`` sweeps cells on the GPUs of those
-        workers that have one, "cuda" needs one on each.
+        the time that rows take to their cells. ``device="auto"`` fits on the GPUs of those workers
+        that have one, "cuda" needs one on each; the client chooses settings on its CPU.
     client : distributed.Client, optional
         By default the current one. With another one, compute predictions by ``client.compute``.
 

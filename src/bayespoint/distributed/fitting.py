@@ -27,11 +27,12 @@ from bayespoint.estimators.classifier import BayesPointClassifier, holding
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.fitting import begin, finish
 from bayespoint.estimators.making import UNSEEN, votes_link
-from bayespoint.estimators.parameters import Parameters, log_class_weights
+from bayespoint.estimators.parameters import Parameters, log_class_weights, on_cpu_only
 from bayespoint.estimators.predictors import SupportPoints
 from bayespoint.estimators.settings import Settings, choose_method, settle
 from bayespoint.estimators.trials import mean_noise, problem_of
 from bayespoint.inference.draws import Draws, Plan
+from bayespoint.inference.engines import place_of
 from bayespoint.inference.ep.cells.landmarks import landmarks_of
 from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_tol, explained
 from bayespoint.space.host import Host
@@ -68,6 +69,9 @@ def fit(
         raise ValueError("kernel='precomputed' needs one machine; name a kernel.")
     if parameters.warm_start:
         raise ValueError("warm_start=True needs one machine; use to_local() and go on there.")
+    if cpu_only := on_cpu_only(parameters.kernel, parameters.inference):
+        place_of(parameters.device, on_cpu_only=cpu_only)  # refuses "cuda"
+        parameters = replace(parameters, device="cpu")
     blocks = blocks_of(X, y, sample_weight)
     facts = facts_of(session, blocks)
     blocks = as_seen(blocks, facts)

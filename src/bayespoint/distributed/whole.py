@@ -11,6 +11,7 @@ from bayespoint._support.threads import Threads
 from bayespoint.distributed.blocks import Block, Facts
 from bayespoint.distributed.ordering import stacked
 from bayespoint.distributed.session import Session
+from bayespoint.estimators.classifier import FIT_LESS
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.fitting import (
     Elsewhere,
@@ -22,8 +23,8 @@ from bayespoint.estimators.fitting import (
 )
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.settings import Settings
+from bayespoint.inference.engines import place_of
 from bayespoint.inference.perceptron.method import draws_numbered
-from bayespoint.space.host import Host
 from bayespoint.space.inputs import Inputs
 
 # Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones.
@@ -82,17 +83,25 @@ def data_of_blocks(blocks: list[Block], parameters: Parameters) -> TrainingData:
     return data_of(parameters, Inputs(stacked([block.X for block in some])), y, weight)
 
 
+def _placed(data: TrainingData, parameters: Parameters) -> tuple[Any, TrainingData]:
+    """Return where this worker computes, on a GPU or not, with the rows there."""
+    place = place_of(parameters.device, n_jobs=1)
+    return place, replace(data, inputs=place.inputs_of(data.inputs.matrix()))
+
+
 def drawn_perceptrons(
     numbers: range, data: TrainingData, told: tuple[Parameters, Settings], seconds: float | None
 ) -> list[Any]:
     """Make the draws of some numbers, in so many seconds."""
     parameters, settings = told
     threads, budget = Threads(1), Budget(seconds)
+    place, data = _placed(data, parameters)
     parameters = replace(parameters, kernel=settings.kernel_name)
-    _, problem = problem_with(parameters, data, settings, threads)
-    entropy = parameters.random_state
-    plan = plan_with(parameters, data, settings, entropy, budget, threads)
-    return list(draws_numbered(problem, plan, numbers))
+    with place.computing(FIT_LESS):
+        _, problem = problem_with(parameters, data, settings, threads)
+        entropy = parameters.random_state
+        plan = plan_with(parameters, data, settings, entropy, budget, threads)
+        return list(draws_numbered(problem, plan, numbers))
 
 
 def fit_rows(
@@ -101,4 +110,6 @@ def fit_rows(
 ) -> Fitted:  # fmt: skip
     """Fit all rows, with draws that other workers have made."""
     draws = None if drawn is None else [draw for part in drawn for draw in part]
-    return fit(parameters, Host(1), data, Budget(seconds), None, Elsewhere(settings, draws))
+    place, data = _placed(data, parameters)
+    with place.computing(FIT_LESS):
+        return fit(parameters, place, data, Budget(seconds), None, Elsewhere(settings, draws))
