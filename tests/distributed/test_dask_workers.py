@@ -163,6 +163,26 @@ def test_work_that_is_given_up_leaves_nothing_on_the_cluster(cluster, monkeypatc
         DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
 
 
+def test_the_first_worker_is_waited_for(monkeypatch):
+    cluster, client = local_cluster(0)
+    told = []
+
+    def start_one(message):
+        told.append(message)
+        cluster.scale(1)
+
+    monkeypatch.setattr(session, "ALONE", 0.0)
+    with cluster, client:
+        monkeypatch.setattr(session, "FIRST", 0.0)
+        with pytest.raises(WorkersLostError, match=r"has had no workers for 0 s.*wait_for_workers"):
+            DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
+        monkeypatch.setattr(session, "FIRST", 600.0)
+        monkeypatch.setattr(session, "warn", start_one)
+        DaskBayesPointClassifier(one(n_trees=1)).fit(*on_cluster(X, Y))
+    assert len(told) == 1
+    assert "has no workers yet; waiting 600 s more" in told[0]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_an_interrupt_while_results_are_awaited_cancels_them():

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint._support.budget import Budget, clock
+from bayespoint._support.checks import warn
 from bayespoint.distributed.tasks import item, same
 
 # Seconds between two looks at the cluster while results are awaited, and without any worker before
-# a fit gives up: a worker that was killed is there again after some seconds. Likewise while workers
+# a fit gives up: a worker that was killed is there again after some seconds. The first ones may
+# have to be started by others, so a fit waits longer for them, and says so. Likewise while workers
 # are paused, because their memory is full, and nothing runs: to write it to disk takes a while.
 LOOK = 1.0
-ALONE, PAUSED = 30.0, 120.0
+ALONE, FIRST, PAUSED = 30.0, 600.0, 120.0
 
 # Size of a value in a task from which on Dask warns: precisions of w are meant to be there.
 MOST_HELD = "1GB"
@@ -76,6 +78,7 @@ class Session:
         self.client, self.budget = client, budget
         self._token, self._count = uuid.uuid4().hex, 0
         self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.had_workers = bool(self.workers())
 
     def __enter__(self) -> "Session":
         return self
@@ -143,9 +146,13 @@ class Session:
             if len(ahead) > 1 or (ahead and one is None):
                 yield self.results(ahead.pop(0))
 
+    def workers(self) -> list[dict[str, Any]]:
+        """Return what the scheduler tells of each worker."""
+        return list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+
     def room(self) -> Room:
         """Return the memory that workers have."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = self.workers()
         limits = np.array([worker["memory_limit"] or np.inf for worker in workers] or [np.inf])
         threads = np.array([worker["nthreads"] for worker in workers] or [1])
         free = np.maximum(limits - LIBRARIES, limits / 4)
@@ -160,7 +167,7 @@ class Session:
         """Wait for tasks and return their results; raise where one fails or no worker is left."""
         with ThreadPoolExecutor(1) as pool:
             gathering = pool.submit(self.client.gather, futures)
-            watch = Watch(self.client)
+            watch = Watch(self)
             try:
                 while not gathering.done():
                     try:
@@ -179,7 +186,7 @@ class Session:
         """Wait for tasks until they are done, or there is no more time; whether they are done."""
         from distributed import wait
 
-        watch = Watch(self.client)
+        watch = Watch(self)
         while True:
             try:
                 with self.client.as_current():  # or it asks the default client, if there is one
@@ -197,30 +204,47 @@ class Session:
 class Watch:
     """Looks at the workers while tasks are awaited, and raises when they can no longer end."""
 
-    def __init__(self, client: Any) -> None:
-        self._client, self._there, self._went_on = client, clock(), clock()
+    def __init__(self, session: Session) -> None:
+        self._session, self._there, self._went_on = session, clock(), clock()
+        self._told = False
 
     def look(self, futures: Any) -> None:
         """Raise a WorkersLostError without workers, or with paused ones while nothing runs."""
         from distributed import futures_of
 
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        workers, now = self._session.workers(), clock()
         paused = [worker for worker in workers if worker["status"] == "paused"]
-        now = clock()
-        self._there = now if workers else self._there
+        if workers:
+            self._session.had_workers, self._there = True, now
         if not paused or any(map(is_busy, workers)) or all(f.done() for f in futures_of(futures)):
             self._went_on = now
         if now - self._there > ALONE:
-            raise WorkersLostError(
-                f"the cluster had no workers for {ALONE:.0f} s. Look at their logs (too little "
-                f"memory is the usual cause), and fit again once workers are there."
-            )
+            self._without_workers(now - self._there)
         if now - self._went_on > PAUSED:
             raise WorkersLostError(
                 f"{len(paused)} of {len(workers)} workers are paused, since their memory is full "
                 f"({paused[0]['memory_limit'] / 1e9:.1f} GB), and nothing has run for "
                 f"{PAUSED:.0f} s. Use more or larger workers, or ones with fewer threads."
             )
+
+    def _without_workers(self, seconds: float) -> None:
+        """Give up, but wait for the first ones."""
+        if self._session.had_workers:
+            raise WorkersLostError(
+                f"the cluster had no workers for {ALONE:.0f} s. Look at their logs (too little "
+                f"memory is the usual cause), and fit again once workers are there."
+            )
+        if seconds > FIRST:
+            raise WorkersLostError(
+                f"the cluster has had no workers for {FIRST:.0f} s. Start some, or wait for them "
+                f"first: client.wait_for_workers(1)."
+            )
+        if not self._told:
+            warn(
+                f"the cluster at {self._session.client.scheduler.address} has no workers yet; "
+                f"waiting {FIRST - ALONE:.0f} s more for the first one."
+            )
+        self._told = True
 
 
 def is_busy(worker: dict[str, Any]) -> bool:
