@@ -5,6 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import CancelledError  # of tasks whose scheduler is gone
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -122,7 +123,7 @@ def failing() -> Iterator[None]:
         yield
     except TableError:
         raise
-    except (ValueError, RuntimeError, KilledWorker) as error:
+    except (ValueError, RuntimeError, KilledWorker, CancelledError) as error:
         raise TableError(f"training failed: {in_options(error)}") from None
 
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from bayespoint._support.checks import is_dask
 from bayespoint._support.types import Array, Matrix
 from bayespoint.distributed.session import Session
+from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.space.given import checked_weights
 from bayespoint.space.host import Host
 from bayespoint.space.inputs import limits
@@ -119,8 +119,8 @@ def alike(values: Any, X: Any, n_parts: int, name: str) -> list[Any]:
     parts = partitions(values, name)
     if len(parts) != n_parts:
         raise ValueError(
-            f"X has {n_parts} partitions and {name} has {len(parts)}: divide both alike, for "
-            f"example by computing both from one data frame, or with rechunk."
+            f"X has {n_parts} partitions and {name} has {len(parts)}: divide both alike. Those of "
+            f"one data frame are, but as arrays they may not be; otherwise use rechunk."
         )
     return parts
 
@@ -135,7 +135,7 @@ def known_sizes(values: Any) -> tuple[int, ...] | None:
 
 def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
     """Check the rows of a partition as `fit` does; errors say which one is at fault, and where."""
-    with_labels = BaseEstimator()
+    checker = BayesPointClassifier()
     if len(y) != X.shape[0]:
         raise ValueError(
             f"partition {number}: X has {X.shape[0]} rows and y has {len(y)}. Divide both alike."
@@ -143,11 +143,11 @@ def checked_block(X: Any, y: Any, weight: Any, number: int) -> Block:
     if X.shape[0] == 0:
         return Block(X, np.empty(0), np.empty(0), None)
     try:
-        inputs, labels = Host().training_inputs(with_labels, X, y, precomputed=False)
+        inputs, labels = Host().training_inputs(checker, X, y, precomputed=False)
         weight = checked_weights(weight, len(labels))
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number} of X, y: {error}{place_of_fault(X)}") from None
-    names = getattr(with_labels, "feature_names_in_", None)
+    names = getattr(checker, "feature_names_in_", None)
     return Block(inputs.X, np.asarray(labels), weight, names)
 
 
