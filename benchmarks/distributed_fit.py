@@ -322,8 +322,8 @@ def client_memory(options):
     """Bytes of the client for each row."""
     from distributed.deploy.subprocess import SubprocessCluster
 
-    n, n_parts, n_columns = options.rows or 1_000_000, 20, 10
-    make, size = delayed(rows, nout=2), n // 20
+    n, n_parts, n_columns = options.rows or 2_000_000, 20, 10
+    make, size = delayed(rows, nout=2), n // n_parts
     parts = [make(size, 2, n_columns, seed, np.float32) for seed in range(n_parts)]
     X = da.concatenate([da.from_delayed(p[0], (size, n_columns), np.float32) for p in parts])
     y = da.concatenate([da.from_delayed(p[1], (size,), np.int64) for p in parts])

@@ -123,8 +123,8 @@ class ClusterMatrix:
         with self._lock:
             missing = np.unique(index[self._place[index] < 0])
             if len(missing):
-                n_held = self._rows.shape[0]
-                self._rows = stacked([self._rows, self._fetched(missing)])
+                n_held, more = self._rows.shape[0], self._fetched(missing)
+                self._rows = stacked([self._rows, more]) if n_held else more
                 self._place[missing] = n_held + np.arange(len(missing))
             held, place = self._rows, self._place[index]
         return held[place] if self.sparse else held.take(place, axis=0)

@@ -207,12 +207,12 @@ def distinct_of(session: Session, chunks: list[Any], n_samples: int) -> tuple[Di
         return session.results(session.map("what-is-known", known_of, chunks, field=field))
 
     sizes, key = np.array(each("rows")), np.concatenate(each("key"))
-    digest = hashlib.blake2b(key, digest_size=16)
+    digest = hashlib.blake2b(key.data, digest_size=16)
     group = np.unique(key, return_inverse=True)[1]
     del key
     row, label, weight = (np.concatenate(each(name)) for name in ("row", "label", "weight"))
-    digest.update(label)
-    digest.update(weight)
+    digest.update(label.data)
+    digest.update(weight.data)
     member, first = np.full(n_samples, -1), np.cumsum([0, *sizes])
     for rows, place, begin in zip(each("member"), each("member_of"), first, strict=False):
         member[rows] = begin + place
