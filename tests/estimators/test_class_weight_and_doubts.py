@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from helpers.classifiers import classifier, flowers
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -72,3 +73,11 @@ def test_confidence_is_of_the_label_that_weights_decide_for(pair, rule):
     best = logs[rows, label]
     logs[rows, label] = -np.inf
     assert_allclose(clf.confidence_scores(X), best - logs.max(axis=1), atol=1e-6)
+
+
+def test_class_weights_shift_decisions_and_not_what_is_wrong():
+    X, y, *_ = flowers(3, step=6)
+    plain, weighted = (
+        classifier(label_noise=0.1, class_weight=w).fit(X, y) for w in (None, {0: 100.0})
+    )
+    assert_array_equal(plain.label_error_proba_, weighted.label_error_proba_)

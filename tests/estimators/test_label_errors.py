@@ -185,24 +185,6 @@ def test_softened_probabilities_order_and_others_count():
     assert_allclose(odds[0] / odds[1], (odds[0] / odds[1])[0], rtol=1e-6)
 
 
-def overlapping_and_clear(seed=0):
-    """Many rows in a heap where classes overlap, and two clear classes with six wrong labels."""
-    rng = np.random.default_rng(seed)
-    places = ([0, 0], 0.3, 200), ([5, 0], 1, 40), ([-5, 0], 1, 40)
-    X = np.vstack([rng.normal(centre, width, (n, 2)) for centre, width, n in places])
-    y = np.concatenate([rng.random(200) < 0.3, np.zeros(40), np.ones(40)]).astype(int)
-    wrong = np.zeros(len(y), dtype=bool)
-    wrong[[200, 210, 220, 240, 250, 260]] = True
-    return X, np.where(wrong, 1 - y, y), wrong
-
-
-@pytest.mark.parametrize("inference", ["ep", "billiard"])
-def test_wrong_labels_come_before_those_that_overlap(inference):
-    X, given, wrong = overlapping_and_clear()
-    clf = classifier(inference=inference, gamma=0.2, softness=0.5, n_draws=200).fit(X, given)
-    assert average_precision_score(wrong, clf.label_error_proba_) > 0.9
-
-
 @pytest.mark.parametrize("label_noise", [0.0, 0.1])
 def test_by_hand_from_outputs_without_a_row_and_with_softness(label_noise):
     X, y, *_ = flowers(3, step=6)
@@ -394,14 +376,6 @@ def test_it_does_not_depend_on_the_decision_and_travels(decision):
     if decision == "bayes_point":
         small = clf.compress(tol=0.1)
         assert_array_equal(small.label_error_proba_, clf.label_error_proba_)
-
-
-def test_class_weights_shift_decisions_and_not_what_is_wrong():
-    X, y, *_ = flowers(3, step=6)
-    plain, weighted = (
-        classifier(label_noise=0.1, class_weight=w).fit(X, y) for w in (None, {0: 100.0})
-    )
-    assert_array_equal(plain.label_error_proba_, weighted.label_error_proba_)
 
 
 @pytest.mark.parametrize("inference", SAMPLERS)

@@ -175,6 +175,7 @@ def test_the_log_probability_of_a_steepness_by_hand(n_classes):
     own = p[np.arange(len(label)), label]
     prior = 0.5 * (np.log(found) / 0.5) ** 2
     assert_allclose(value, weight @ np.log(own) - prior, rtol=1e-9)
+    assert fit_steepness(outputs[:0], label[:0], weight[:0])[1] == 0  # of no rows
 
 
 # ---------------------------------------------------------------------- what is found

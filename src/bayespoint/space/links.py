@@ -292,7 +292,7 @@ class LinkLoss:
         features = np.vstack([outputs.T, np.ones(len(label))])
         self.likelihood = Likelihood(features, weight * target, noise, arrays)
         self.scale = 1.0 / max(float(np.sum(weight)), 1.0)
-        self.largest = float(np.max(np.abs(outputs)))
+        self.largest = float(np.max(np.abs(outputs), initial=0.0))  # there may be no rows
 
     def steepness(self) -> Any:
         """Find the best logarithm of the steepness of a temperature."""
