@@ -222,6 +222,18 @@ def test_units_of_columns_do_not_matter(gamma, size):
     assert_allclose(other.predict_proba(new * scale + 7), one.predict_proba(new), atol=5e-3)
 
 
+def test_a_column_a_billion_away_tells_as_much():
+    """Seconds since 1970: rounding is felt by the order of rows, and so by folds, alone."""
+    X, y = table(150, n_idle=2)
+    away = np.array([1e9, 0, 0, 0])
+    near, far = (
+        fitted(X + shift, y, **GIVEN).predict_proba(NEW[:, :4] + shift) for shift in (0.0, away)
+    )
+    losses = [-np.log(p[np.arange(len(LABELS)), LABELS]) for p in (near, far)]
+    assert losses[0].mean() < 0.5
+    assert losses[1].mean() == pytest.approx(losses[0].mean(), abs=0.05)
+
+
 def test_given_units_stay():
     X, y = table(80, n_idle=2)
     scale = np.array([1.0, 1.0, 20.0, 1.0])

@@ -158,3 +158,8 @@ def test_a_warning_points_at_the_line_outside_of_the_package():
     assert [warning.filename for warning in caught] == [__file__, __file__]
     assert [warning.category for warning in caught] == [FutureWarning, UserWarning]
     assert str(caught[0].message) == "careful"
+
+
+def test_a_generator_is_told_what_to_do():
+    assert "Draw a number" in refusal(checks.check_seed, np.random.default_rng(0))
+    assert "Draw a number" not in refusal(checks.check_seed, "a")
