@@ -49,7 +49,7 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     Notes
     -----
     X, y and weights are read twice: what takes long to compute should be persisted. The client
-    holds about 50 bytes for each row, and a sample of the rows. Methods other than EP by cells
+    needs about 110 bytes for each row, and a sample of the rows. Methods other than EP by cells
     take all rows at once, on one worker that can hold them; draws of perceptrons are spread over
     all workers. A model holds its rows on the cluster, and ends with it: `to_local` brings it here.
 
