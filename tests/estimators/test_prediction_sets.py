@@ -5,7 +5,7 @@ import pytest
 from helpers.refusals import assert_refused
 from helpers.thresholds import FALSE_ALARM_RATE
 from helpers.told import Told, two_classes
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -16,7 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from bayespoint import BayesPointClassifier, PredictionSetClassifier
-from bayespoint.estimators.prediction_sets import conformal_quantile, scores_of, shares_of_rows
+from bayespoint.estimators.prediction_sets import (
+    conformal_quantile,
+    scores_of,
+    shares_of_rows,
+    with_as_many_of_its_class,
+)
 
 LEVEL = 0.9
 FOREST = RandomForestClassifier(60, min_samples_leaf=5, random_state=0)
@@ -121,6 +126,16 @@ def test_per_class_a_row_held_out_finds_as_many_of_its_class_as_a_new_one():
     as_new = covered(1 - clf.predict_proba(X), y)
     for threshold, rank, c in zip(clf.thresholds_, (9, 18, 27), range(3), strict=True):
         assert threshold == pytest.approx(np.sort(as_new[y == c])[rank - 1], rel=1e-12)
+
+
+def test_what_wrong_labels_leave_open_stays_open():
+    """Probabilities end at 1 less their share; a threshold above that excludes all sure rows."""
+    noise, true = 1e-3, np.repeat([0, 1, 2], 10)
+    sure = np.full((30, 3), noise / 2)
+    sure[np.arange(30), true] = 1 - noise
+    assert_allclose(with_as_many_of_its_class(sure, true, noise), sure, rtol=1e-12)
+    control = with_as_many_of_its_class(sure, true, 0.0)
+    assert np.all(covered(control, true) > 1 - noise)
 
 
 def test_without_a_proof_the_mean_coverage_is_the_level_whatever_the_scores():

@@ -201,6 +201,11 @@ def proba_left_out(
     return proba
 
 
+def noise_inside(predictor: Any) -> float:
+    """Share of wrong labels that is mixed into probabilities; the link of a Bayes point knows."""
+    return 0.0 if isinstance(predictor, BayesPointPredictor) else getattr(predictor, "noise", 0.0)
+
+
 def held_out_proba(
     left_out: Array | None, data: TrainingData, predictor: Predictor
 ) -> Array | None:
@@ -211,11 +216,11 @@ def held_out_proba(
     """
     if left_out is None:
         return None
-    member, again, noise = data.distinct.member, data.distinct.member < 0, predictor.noise
+    member, again = data.distinct.member, data.distinct.member < 0
     if isinstance(predictor, BayesPointPredictor):
         copies = np.bincount(member[member >= 0], minlength=len(left_out))
-        again, noise = again | (copies[member] > 1), 0.0  # which the link knows of
-    proba = np.exp(combine_votes(left_out, predictor.log_weight, noise))
+        again = again | (copies[member] > 1)
+    proba = np.exp(combine_votes(left_out, predictor.log_weight, noise_inside(predictor)))
     proba = proba.astype(np.float32)[member]
     proba[again] = np.nan
     return proba

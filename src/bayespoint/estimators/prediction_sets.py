@@ -17,6 +17,7 @@ from bayespoint._support.checks import warn
 from bayespoint._support.types import Array
 from bayespoint.estimators.confidence import class_weights_of, label_proba, unwrapped
 from bayespoint.estimators.held_out import Source, held_out
+from bayespoint.estimators.making import noise_inside
 from bayespoint.estimators.risk import check_number, numbers_of_labels
 from bayespoint.estimators.wrapping import WrappingClassifier
 
@@ -143,10 +144,13 @@ class PredictionSetClassifier(WrappingClassifier):
         self._warn_of_class_weight()
         cases = held_out(source._replace(anew_below=FEW_ROWS), X, y, [])
         proba: Any = cases.proba
+        # New rows, in double precision, may have a little less of where probabilities end.
+        slack = np.finfo(np.float32).eps if proba.dtype == np.float32 else 0.0
         true = numbers_of_labels("y", cases.true, self.classes_)
         if self.per_class and cases.from_fit:
-            proba = with_as_many_of_its_class(proba, true)
-        scores = scores_of(proba, self.adaptive)
+            noise = noise_inside(getattr(unwrapped(self.estimator_), "predictor_", None))
+            proba = with_as_many_of_its_class(proba, true, noise)
+        scores = scores_of(proba, self.adaptive) + slack
         self._set_thresholds(np.take_along_axis(scores, true[:, None], axis=1)[:, 0], true)
         sets = scores <= self.thresholds_
         self.coverage_ = float(np.mean(np.take_along_axis(sets, true[:, None], axis=1)))
@@ -218,18 +222,21 @@ class PredictionSetClassifier(WrappingClassifier):
         return self.estimator_.predict(X)
 
 
-def with_as_many_of_its_class(proba: Array, true: Array) -> Array:
+def with_as_many_of_its_class(proba: Array, true: Array, noise: float) -> Array:
     """Probabilities of rows held out one by one, as if each had left its class no smaller.
 
     A new row finds n of its class, a row held out n - 1, and odds of classes go with their numbers
     of rows. Cases of all classes together need no such thing: where chance gives a class more rows
-    than it should have, more are held out, and they find more of their own.
+    than it should have, more are held out, and they find more of their own. What wrong labels
+    (``noise``) leave open stays open.
     """
+    wrong = noise / (proba.shape[1] - 1)
+    found = np.clip((proba.astype(np.float64) - wrong) / (1 - noise - wrong), 0.0, 1.0)
     n_rows = np.bincount(true)[true]
     more = np.where(n_rows > 1, n_rows / np.maximum(n_rows - 1, 1), 1.0)  # one alone leaves none
-    found, rows = proba.copy(), np.arange(len(true))
-    found[rows, true] *= more
-    return found / found.sum(axis=1, keepdims=True)
+    found[np.arange(len(true)), true] *= more
+    found /= found.sum(axis=1, keepdims=True)
+    return (1 - noise) * found + wrong * (1 - found)
 
 
 def scores_of(proba: Array, adaptive: bool) -> Array:
