@@ -288,6 +288,17 @@ def test_copies_are_counted_before_they_are_made():
         clf.set_params(cache_size=0.034).fit(X, Y, sample_weight=np.full(6, 2.0))
 
 
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value|divide by zero) encountered")
+def test_a_gram_matrix_that_overflows_while_settings_are_chosen():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(10, 2))
+    K, y = rows @ rows.T + 1.0, np.array([0, 2, 1, 0, 0, 2, 0, 1, 1, 2])
+    K[2, 2] = 1e308
+    clf = BayesPointClassifier(kernel="precomputed", normalize_kernel=True, random_state=0)
+    with pytest.raises(ValueError, match="the kernel values are not those of inner products, or"):
+        clf.fit(K, y)
+
+
 def test_weights_next_to_nothing_have_label_errors():
     rng = np.random.default_rng(0)
     proba, label = rng.dirichlet(np.ones(3), size=15), rng.integers(3, size=15)

@@ -343,7 +343,10 @@ def _add_few(
     tau, nu = sites.tau[few], sites.nu[few]
     cross = K[np.ix_(many, few)]
     half = _solve(lower, root[:, None] * cross)
-    eigenvalues, vectors = np.linalg.eigh(K[np.ix_(few, few)] - half.T @ half)
+    left = K[np.ix_(few, few)] - half.T @ half
+    if not np.all(np.isfinite(left)):
+        return None
+    eigenvalues, vectors = np.linalg.eigh(left)
     square_root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     C = square_root.T @ (tau[:, None] * square_root)
     C[np.diag_indices_from(C)] += 1.0
