@@ -10,7 +10,7 @@ def jit(function: Callable) -> Any:
     """Compile ``function`` without the GIL, keeping machine code on disk where possible.
 
     Numba refuses to decorate when neither the package folder nor the user's cache folder can be
-    written. Then the function is compiled anew in each process: slower to start, never an error,
+    written. Then the function is compiled again in each process: slower to start, never an error,
     and never through a shared temporary folder (cache files are pickles).
 
     A cached function may call jitted functions of its own module only: Numba does not notice

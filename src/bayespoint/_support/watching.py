@@ -1,4 +1,4 @@
-"""Somebody who watches long work: told beforehand what will be done, and about how long."""
+"""Somebody who watches long work: told in advance what will be done, and about how long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -78,11 +78,11 @@ class BayesPointClassifier(KernelClassifier):
         may be one per feature; 0 ignores a feature.
 
         - "held-out": one value for all features, one per feature, or the geometric mean of the two,
-          chosen by held-out labels (`gamma_choice_`). More than one value must be better by 1.5
-          standard errors on rows that were not used to learn it. The units of columns do not
-          matter, except that one value in the given units is tried as well if at least three
-          quarters of the columns have a range of at least a tenth of the largest. One value per
-          feature needs at least 50 rows and at most 1,000 columns.
+          chosen by held-out labels (`gamma_choice_`). More than one value must be better by more
+          than chance (at a level of 5 %) on rows that were not used to learn it. The units of
+          columns do not matter, except that one value in the given units is tried as well if at
+          least three quarters of the columns have a range of at least a tenth of the largest. One
+          value per feature needs at least 50 rows and at most 1,000 columns.
         - "ard": one value per feature, by the evidence of EP, on up to 1,000 rows or, with more, on
           complete cells.
         - "evidence": one value, by the evidence of EP (the probability of all labels) on at most
@@ -172,8 +172,8 @@ class BayesPointClassifier(KernelClassifier):
         landmarks; 1 with landmarks and four or more classes, and with the columns of a linear
         kernel.
     half_life : float, optional
-        For `partial_fit`: after so many further rows a row counts half, for data that change over
-        time.
+        For `partial_fit` on data that change over time: a row counts half after this many further
+        rows.
     class_weight : dict, "balanced" or None, default=None
         Shifts decisions: the probability of each class is multiplied by its weight, and
         `predict_proba` and `decision_function` follow. It does not affect training.

@@ -57,7 +57,7 @@ def sample_billiard(
     n_chains : int, default=4
         Number of chains; each is one ball with its own start.
     travel : float, default=pi / 2
-        Length of a flight in radians; then the direction is drawn anew. If you need only the Bayes
+        Length of a flight in radians; then a new direction is drawn. If you need only the Bayes
         point, long flights of 9 pi / 2 are better. Multiples of pi are refused, because a ball
         that meets no wall would come back. If the span of the points has only two dimensions,
         flights have random lengths with this mean. In a narrow version space, where a ball would

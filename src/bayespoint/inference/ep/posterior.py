@@ -45,7 +45,7 @@ class GaussianPosterior:
         deviations, or of its variance, as a share.
     sweeps : int
     bounded : bool
-        Whether sites converged only with the bound tau >= 0, which noisy labels need not obey; the
+        Whether sites converged only with the bound tau >= 0; as noisy labels can need tau < 0, the
         result is then less precise.
     sites : Sites
         For ``start=`` of another run: ``tau`` and ``nu``, (m,) each.
@@ -98,7 +98,7 @@ class GaussianPosterior:
         return self.coef / self._length()
 
     def bayes_point_left_out(self, alone: Any = True, own: Any = 1.0) -> Array:
-        """Output of the Bayes point at each point, had it not seen the point.
+        """Output at each point of a Bayes point that has not seen the point.
 
         Means given all other labels, over the length of the mean given all labels.
 
@@ -182,21 +182,22 @@ class GaussianPosterior:
         return K @ self.coef, variance
 
     def reducer(self) -> tuple[Array, Array]:
-        """Matrix P and signs s: what labels tell of a new point lowers k(x, x) by s . (P k)².
+        """Matrix P and signs s: labels reduce the variance k(x, x) of a new point by s . (P k)².
 
         Returns
         -------
         P : ndarray of shape (m, m)
         s : ndarray of shape (m,)
-            -1 in directions that the labels make less sure, which labels that may be wrong can do;
-            else 1.
+            -1 in directions in which labels increase the variance, as noisy labels can; otherwise
+            1.
         """
         return self._fixed_point.gaussian.reducer()
 
     def wrong_label_proba(self) -> Array:
         """Probability that each training label is wrong: its output has the other sign.
 
-        From the distribution of the output by all other labels, and the likelihood of its own.
+        It is computed from the distribution of the output given all other labels, and the
+        likelihood of the point's own label.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class GaussianPosterior:
     def left_out_scores(self, alone: Any = True, own: Any = 1.0) -> Array:
         """As `held_out_scores`, after the sites of all other points have answered.
 
-        Nearer to what a fit without the point says, at about the cost of ten sweeps.
+        This is closer to a fit without the point, and costs about as much as ten sweeps.
 
         Parameters
         ----------

@@ -442,7 +442,7 @@ check (grey in the picture). Small run: three sets of each.""",
 far from the diagonal for all four problems. Right: test errors of both kinds of draws, set by set,
 near the diagonal.""",
     finding="No: perceptrons lie in version space but are not uniform on it; their test "
-    "errors are related all the same.",
+    "errors are still related.",
     source="MNIST, sonar, and synthetic points",
     keys={
         "digits": "20 sets of digits as in figure 1",

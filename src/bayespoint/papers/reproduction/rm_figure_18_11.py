@@ -9,6 +9,7 @@ from bayespoint.displays.style import BLACK, BLUE, SKY, VERMILION, label_axes
 from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Quantity, Row, Run
 from bayespoint.papers.reproduction.teachers import (
     BILLIARDS,
+    KEYS,
     PUBLISHED_RUNS,
     bayes_error,
     gibbs_error,
@@ -157,12 +158,8 @@ differ from the theory by, with error bars of two standard errors.""",
     "falls short of it where examples are fewest, with the number of bounces "
     "that we gave it.",
     source="synthetic, as the paper describes; the paper does not give α and the inputs",
-    keys={
-        "alphas": "examples per dimension",
-        "errors": "test errors of each machine, by α and teacher",
-        "overlap_teacher": "cosine of centre and teacher",
-        "overlap_draws": "cosine of two draws",
-        "theory": "error of the theory for each α",
+    keys=KEYS
+    | {
         "curve": "values of α for the curve",
         "curve_bayes": "error of Bayes-optimal learning there",
         "curve_gibbs": "error of a random consistent classifier there",

@@ -8,7 +8,12 @@ import numpy as np
 from bayespoint._support.types import Array
 from bayespoint.displays.style import BLUE, GREEN, VERMILION, label_axes
 from bayespoint.papers.reproduction.item import ERRORS, Claim, Data, Item, Row, Run
-from bayespoint.papers.reproduction.teachers import BILLIARDS, PUBLISHED_RUNS, measure_teachers
+from bayespoint.papers.reproduction.teachers import (
+    BILLIARDS,
+    KEYS,
+    PUBLISHED_RUNS,
+    measure_teachers,
+)
 from bayespoint.papers.reproduction.tools import stderr
 
 
@@ -112,13 +117,7 @@ billiard. Right: errors of the maximal margin less those of the flipper in singl
 above zero but for α = 1.""",
     finding="The maximal margin loses on average, as published, but not in every single run.",
     source="synthetic, as the paper describes; the paper does not give α and the inputs",
-    keys={
-        "alphas": "examples per dimension",
-        "errors": "test errors of each machine, by α and teacher",
-        "overlap_teacher": "cosine of centre and teacher",
-        "overlap_draws": "cosine of two draws",
-        "theory": "error of the theory for each α",
-    },
+    keys=KEYS,
     thoughts="""On average the maximal margin loses by 0.5 to 1.5 %. At α = 1 version space is
 wide, and 10,000 bounces with restarts at the flipper's own centre leave it no better than the
 maximal margin; the exact billiard wins there by 1.0 ± 0.2 %. *Each* run is refuted by counting:

@@ -14,6 +14,15 @@ ALPHAS = (1, 2, 3, 5, 10)
 MACHINES = ("flipper", "billiard", "margin")
 BILLIARDS = {"flipper": "flipper", "billiard": "exact billiard"}
 
+# What the numbers of `measure_teachers` are.
+KEYS = {
+    "alphas": "examples per dimension",
+    "errors": "test errors of each machine, by α and teacher",
+    "overlap_teacher": "cosine of centre and teacher",
+    "overlap_draws": "cosine of two draws",
+    "theory": "error of the theory for each α",
+}
+
 # Runs of a point in the paper.
 PUBLISHED_RUNS = 10
 
