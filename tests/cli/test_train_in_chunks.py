@@ -68,7 +68,7 @@ def test_memory_and_half_life_are_given(tmp_path):
     assert (found.cache_size, found.half_life) == (50, 2.5)
     n_dropped = found.stream_.dropped
     assert n_dropped >= 20  # of eight half-lives and more
-    words = "the oldest, are held no more, as they count no more, or memory is limited."
+    words = "the oldest, are no longer held, as they no longer count or memory is limited."
     assert f"{n_dropped} rows, {words}" in said
     well("train", data, "--continue", model, *QUICK, "--cache-size", 60)
     found = load(model).classifier

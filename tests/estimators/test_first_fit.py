@@ -68,7 +68,7 @@ def test_without_time_the_first_fit_is_kept_and_said_to_be(fits, clock, tmp_path
         clf.fit(X, y)
     assert any("on 80 rows, as max_time ended" in str(one.message) for one in said)
     assert fits == [80, 400]
-    assert "kept is the fit on 80 rows" in clf.inference_reason_
+    assert "this is the fit on 80 rows" in clf.inference_reason_
     assert len(clf.support_) == 80
     new, truth = moons(500, 1)
     assert log_loss(truth, clf.predict_proba(new)) < 0.6
@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_the_better_one_where_somebody_watches(fits, clock, monkeyp
     assert len(told) == 2
     assert "400 rows" in told[0][0]
     assert told[0][1] == 100.0
-    assert "kept is the fit on" in clf.inference_reason_
+    assert "this is the fit on" in clf.inference_reason_
     assert clf.score(X, y) > 0.7
 
 
@@ -133,7 +133,7 @@ def test_ctrl_c_while_fits_are_compared_keeps_one(fits, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
     assert fits == [80, 400]
-    assert "kept is the fit on" in clf.inference_reason_
+    assert "this is the fit on" in clf.inference_reason_
 
 
 def test_copies_of_all_rows_leave_nothing_to_compare(fits):
@@ -183,5 +183,5 @@ def test_ctrl_c_leaves_thresholds_that_take_no_more_fits(fits, clock, monkeypatc
             ~clf.reject(new)
         )  # fmt: skip
         assert share > 0.5
-        assert "kept is the fit on" in clf.estimator_.inference_reason_
+        assert "this is the fit on" in clf.estimator_.inference_reason_
         assert np.mean(clf.estimator_.predict(new) == truth) > 0.7

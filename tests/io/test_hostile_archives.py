@@ -148,7 +148,7 @@ def test_a_size_of_the_json_that_lies(size, inflating, tmp_path):
             checksum = zlib.crc32(b" " * n_summed)
             content[place + 16 : place + 20] = checksum.to_bytes(4, "little")
         path.write_bytes(content)
-        reason = "Bad CRC-32|has not the .* bytes announced"
+        reason = "Bad CRC-32|does not have the .* bytes announced"
         refused_without_memory(path, reason, LITTLE, f"checksum of {n_summed}")
 
 

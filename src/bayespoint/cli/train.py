@@ -316,7 +316,7 @@ def check_worth(classifier: Classifier, labels: Array) -> None:
             f"the model is worse than one that knows only how frequent each class is: log-loss "
             f"{losses.mean():.4f} of rows left out, against {-np.log(shares[true]).mean():.4f}. No "
             f"model was written. Train longer, or look for columns that tell the classes apart; "
-            f"--force writes it all the same."
+            f"--force writes it anyway."
         )
 
 
@@ -411,12 +411,12 @@ def _say_log_losses(output: Output, losses: Sequence[float]) -> None:
 
 
 def say_dropped(output: Output, classifier: Classifier) -> None:
-    """Say how many rows of a stream are held no more, if there are any."""
+    """Say how many rows of a stream are no longer held, if there are any."""
     base = base_of(classifier)
     if n_rows := base.stream_.dropped:
         which = f"{counted(n_rows, 'row')}, the oldest, {'are' if n_rows > 1 else 'is'}"
-        old = "" if base.half_life is None else "they count no more, or "
-        output.say(f"{which} held no more, as {old}memory is limited.")
+        old = "" if base.half_life is None else "they no longer count or "
+        output.say(f"{which} no longer held, as {old}memory is limited.")
 
 
 def _note_that_all_is_rejected(
@@ -437,7 +437,7 @@ def _note_that_all_is_rejected(
         return
     output.note(
         f"it rejects every row: a risk of {classifier.max_risk:g} could not be shown with "
-        f"probability {1 - classifier.delta:g}; where it was looked for first, the bound for "
+        f"probability {1 - classifier.delta:g}; at the threshold tried first, the bound for "
         f"{n_rows:,} held-out rows is {classifier.risk_bound_:.4f}. Raise --max-risk or --delta, "
         f"or add rows."
     )

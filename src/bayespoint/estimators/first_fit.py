@@ -41,7 +41,7 @@ COMPARED_ROWS = 2000
 CLEARLY = 2.0
 
 # Between the reason for a method, and words on which fit was kept.
-KEPT = "; kept is the fit "
+KEPT = "; this is the fit "
 
 # Rows of X, times classes, up to which a first fit that is kept is asked for all of them.
 MOST_ASKED = 100_000
@@ -237,7 +237,7 @@ def _first_kept(fitted: Fitted, what: str, budget: Budget) -> Fitted:
     if fitted.trained.n_samples * len(fitted.classes) > MOST_ASKED:  # all others take long
         fitted = replace(fitted, trained=replace(fitted.trained, held_out=None))
     if not budget.interrupted:
-        warn(f"the fit that was kept is that {what}. Raise max_time.", ConvergenceWarning)
+        warn(f"the model is the fit {what}. Raise max_time.", ConvergenceWarning)
     return _told(fitted, what)
 
 

@@ -173,7 +173,7 @@ def warn_that_none_passes(max_risk: float, delta: float, n_cases: int, bound: fl
     """Say that every case is rejected, and what would help."""
     warn(
         f"max_risk={max_risk} could not be shown, so every case is rejected: with delta={delta} "
-        f"and {n_cases} held-out cases the bound on the risk where it was looked for first is "
+        f"and {n_cases} held-out cases the bound on the risk at the threshold tried first is "
         f"{bound:.4f}, too high by {bound - max_risk:.4f}. Raise max_risk or delta, or give more "
         f"data.",
     )

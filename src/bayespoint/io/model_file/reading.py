@@ -73,7 +73,7 @@ class Reader:
         with self._open(JSON_NAME) as member:
             text = member.read(size + 1)
         if len(text) != size:
-            raise ModelFileError(f"{JSON_NAME} has not the {size} bytes announced.")
+            raise ModelFileError(f"{JSON_NAME} does not have the {size} bytes announced.")
         _check_json(text)
         try:
             document = json.loads(
@@ -124,7 +124,7 @@ class Reader:
         data, found = array.reshape(-1).view(np.uint8), hashlib.sha256()
         with self._open(name) as member:
             if member.read(len(header)) != header:
-                raise ModelFileError(f"{name} has not the header of its dtype and shape.")
+                raise ModelFileError(f"{name} does not have the header of its dtype and shape.")
             found.update(header)
             start = 0
             while start < data.size:

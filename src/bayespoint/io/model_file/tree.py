@@ -253,11 +253,11 @@ def _decode_random(content: Any, reader: Reader, depth: int) -> np.random.Random
     number, position, has_gauss, gauss = _list_of(content, "a random state", 4)
     keys, gauss = reader.array(number), decode(gauss, reader, depth + 1)
     if keys.dtype != np.uint32 or keys.shape != (TWISTER_WORDS,):
-        raise ModelFileError("a random state has not the words of a Mersenne twister.")
+        raise ModelFileError("a random state does not have the words of a Mersenne twister.")
     if type(position) is not int or not 0 <= position <= TWISTER_WORDS:
         raise ModelFileError(f"a random state is at position {shown(position)}.")
     if has_gauss not in (0, 1) or type(gauss) is not float:
-        raise ModelFileError("a random state has not the form of a Mersenne twister.")
+        raise ModelFileError("a random state does not have the form of a Mersenne twister.")
     random = np.random.RandomState()
     random.set_state(("MT19937", keys, position, has_gauss, gauss))
     return random
@@ -265,7 +265,7 @@ def _decode_random(content: Any, reader: Reader, depth: int) -> np.random.Random
 
 def _list_of(content: Any, what: str, length: int | None = None) -> list[Any]:
     if not isinstance(content, list) or length not in (None, len(content)):
-        raise ModelFileError(f"{what}: {shown(content)} has not the form of it.")
+        raise ModelFileError(f"{what}: {shown(content)} does not have its form.")
     return content
 
 
