@@ -66,12 +66,12 @@ class BayesPointClassifier(KernelClassifier):
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "precomputed"} or callable, \
             default="auto"
         "auto" is the RBF kernel, or the Laplacian kernel if that is better on held-out rows by more
-        than chance (at a level of 5 %; by 3 standard errors on a small sample of many rows). The
-        RBF kernel suits smooth boundaries; the Laplacian kernel suits thresholds in several
-        columns, which are common in tables. The two are compared only if ``gamma`` is "held-out" or
-        "ard" and X is dense, with at least 50 rows and 2 to 200 columns that are not all binary;
-        otherwise "auto" is RBF. A callable ``kernel(X, Y)`` returns the array of kernel values;
-        with ``n_jobs`` > 1 it is called from several threads.
+        than 1.5 standard errors (by 3 on a small sample of many rows). The RBF kernel suits smooth
+        boundaries; the Laplacian kernel suits thresholds in several columns, which are common in
+        tables. The two are compared only if ``gamma`` is "held-out" or "ard" and X is dense, with
+        at least 50 rows and 2 to 200 columns that are not all binary; otherwise "auto" is RBF. A
+        callable ``kernel(X, Y)`` returns the array of kernel values; with ``n_jobs`` > 1 it is
+        called from several threads.
     gamma : float, array-like of shape (n_features,) or {"held-out", "ard", "evidence", "scale"}, \
             default="held-out"
         Kernel coefficient: the larger, the narrower the kernel. With "rbf" and "laplacian" there

@@ -48,15 +48,16 @@ MOST_ASKED_CLASSES = 10
 # Rows that are too few to tell features apart by themselves.
 LEAST_ROWS = 50
 
-# How often any of several candidates that are no better may win by chance; and standard errors
+# How often widths that are no better than a single one may win by chance; and standard errors
 # between which more rows are asked, if there are any.
 CHANCE = 0.05
 LEAST_DOUBT, MOST_DOUBT = -1.0, 3.0
 
-# Standard errors by which the Laplacian kernel must be better than the RBF kernel where the sample
-# is a small part of all rows, since smooth kernels gain more by further rows. Learning takes long
-# there: its own widths are learnt if it is nearly as much better with those of the RBF kernel.
-LEAST_OF_PART, PART = 3.0, 0.2
+# Standard errors by which what has as many parameters must be better: columns that are scaled, and
+# the Laplacian kernel. That needs more where the sample is a small part of all rows, since smooth
+# kernels gain more by further rows. Learning takes long there: its own widths are learnt if it is
+# nearly as much better with those of the RBF kernel.
+LEAST, LEAST_OF_PART, PART = 1.5, 3.0, 0.2
 LIKELY = 2.5
 
 # Operations of learning for a kernel, a minute or so of two cores; more rows are asked up to that.
@@ -192,7 +193,7 @@ class WidthSearch:
             return Widths(kernel, None, scale, self._settings.softness, None)
         folds = self._folds[:1] if only else self._folds
         bases = self._bases(relative, n_moving, folds, only)
-        first = self._better(bases)
+        first = self._better(bases, LEAST)
         few = np.ptp(self._group[relative > 0]) == 0 or len(self._sample) < LEAST_ROWS
         if (few and only is None) or self._search.late():
             if only is not None:
@@ -208,7 +209,9 @@ class WidthSearch:
         found = [*bases, *others]
         if only is None:
             self._ask_more([first, *others], found)
-        best, learner = others[0] if only else self._better([first, *others]), self._learner
+        bound = -ndtri(CHANCE / len(others))  # Bonferroni's
+        best = others[0] if only else self._better([first, *others], bound)
+        learner = self._learner
         if self._may_be_rough() and not self._search.late():
             rough = WidthLearner(self._search_with("laplacian"), self.columns, self._group)
             others = self._rough(best, rough, np.sqrt(base), only)
@@ -216,7 +219,7 @@ class WidthSearch:
             found += others
             if only is None and others:
                 self._ask_more([best, *others], found)
-            better = self._better([best, *others], LEAST_OF_PART if self._part() else None)
+            better = self._better([best, *others], LEAST_OF_PART if self._part() else LEAST)
             if better is not best:
                 best, learner, base = better, rough, np.sqrt(base)
         final, n_folds = best.widths_of(0), len(best.values)
@@ -320,14 +323,9 @@ class WidthSearch:
         """Whether the sample is a small part of all rows."""
         return len(self._sample) < PART * self._X.shape[0]
 
-    def _better(self, candidates: "Sequence[Candidate]", least: float | None = None) -> "Candidate":
-        """Return the first, or the best of those that are better by more than chance.
-
-        ``least`` is in standard errors; by default Bonferroni's for so many candidates.
-        """
+    def _better(self, candidates: "Sequence[Candidate]", least: float) -> "Candidate":
+        """Return the first, or the best of those that are better by so many standard errors."""
         best, most = candidates[0], 0.0
-        if least is None:
-            least = -ndtri(CHANCE / max(len(candidates) - 1, 1))
         for one in candidates[1:]:
             mean, error = self._gain(one, candidates[0])
             if mean > least * error and mean > most:
