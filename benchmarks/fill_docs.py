@@ -8,8 +8,10 @@ A block or table of the docs is filled in where a comment stands above it:
 
     <!-- measured: python benchmarks/noise.py --part gibbs @ 1a2b3c4 2026-11-18 -->
 
-After @ are the commit of the code that was measured and the date. ``(gpu)`` before @ marks commands
-that need a GPU: they run with ``--gpu`` only. Several commands for one block are joined by ``&&``;
+After @ are the date and the commit of the code that was measured, or that of the commit which
+brought the figures, where nothing else is known. ``(gpu)`` before @ marks commands that need a GPU:
+they run with ``--gpu`` only. ``(by hand)`` marks blocks that are joined from several runs or cut
+short: they are listed, but never filled. Several commands for one block are joined by ``&&``;
 ``> a.json`` and the like are not understood. What a command prints to stdout is quoted as it is: in
 a ``text`` block, or as it stands where it is a Markdown table. A command that fails changes nothing
 and is named at the end; the exit status is then 1. Sources must be committed, so that the commit
@@ -30,7 +32,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(
-    r"^<!-- measured: (?P<command>.+?)(?P<gpu> \(gpu\))?"
+    r"^<!-- measured: (?P<command>.+?)(?: \((?P<how>gpu|by hand)\))?"
     r"(?: @ (?P<commit>[0-9a-f]{7,40}) (?P<day>\d{4}-\d\d-\d\d))? -->$"
 )
 SOURCES = ("src", "benchmarks")
@@ -42,7 +44,7 @@ class Quoted(NamedTuple):
     page: Path
     line: int  # of the comment, from 0 on
     command: str
-    gpu: bool
+    how: str | None  # "gpu", "by hand"
     commit: str | None
     day: str | None
 
@@ -52,7 +54,8 @@ def main():
     chosen = [one for one in quoted(options.pages) if wanted(one, options)]
     if not options.run:
         for one in chosen:
-            print(f"{one.page.name}:{one.line + 1:<5} {age(one):<28} {one.command}")
+            how = f" ({one.how})" if one.how else ""
+            print(f"{one.page.name}:{one.line + 1:<5} {age(one):<28} {one.command}{how}")
         return 0
     if dirty := git("status", "--porcelain", "--", *SOURCES):
         sys.exit(f"commit these first, so that the commit says what was measured:\n{dirty}")
@@ -98,15 +101,15 @@ def quoted(pages):
     for page in pages:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines()):
             if match := MARK.match(line):
-                command, gpu, commit, day = match.group("command", "gpu", "commit", "day")
-                found.append(Quoted(page, number, command, bool(gpu), commit, day))
+                command, how, commit, day = match.group("command", "how", "commit", "day")
+                found.append(Quoted(page, number, command, how, commit, day))
     return found
 
 
 def wanted(one, options):
     if options.texts and not any(text in one.command for text in options.texts):
         return False
-    if options.run and one.gpu != options.gpu:
+    if options.run and one.how != ("gpu" if options.gpu else None):
         return False
     return not options.stale or changes_since(one) != 0
 
@@ -153,9 +156,9 @@ def fill(one, printed):
     new = printed.splitlines()
     if lines[begin].startswith("```"):
         begin, end = begin + 1, end - 1
-    gpu = " (gpu)" if one.gpu else ""
+    how = f" ({one.how})" if one.how else ""
     commit = git("rev-parse", "--short", "HEAD")
-    lines[at] = f"<!-- measured: {one.command}{gpu} @ {commit} {date.today()} -->"
+    lines[at] = f"<!-- measured: {one.command}{how} @ {commit} {date.today()} -->"
     lines[begin:end] = new
     one.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

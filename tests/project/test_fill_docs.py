@@ -1,6 +1,7 @@
 """What the docs quote from benchmarks can be measured again by one command."""
 
 import shlex
+from types import SimpleNamespace
 
 import pytest
 from helpers.benchmarks import load_benchmark
@@ -36,8 +37,20 @@ def page(tmp_path):
 
 def test_comments_are_read(fill_docs, page):
     block, table = fill_docs.quoted([page])
-    assert (block.gpu, block.commit, block.day) == (False, None, None)
-    assert (table.gpu, table.commit, table.day) == (True, "0123abc", "2026-01-02")
+    assert (block.how, block.commit, block.day) == (None, None, None)
+    assert (table.how, table.commit, table.day) == ("gpu", "0123abc", "2026-01-02")
+
+
+def test_blocks_that_need_a_gpu_or_a_hand_do_not_run_with_the_others(fill_docs, page):
+    page.write_text(PAGE + "\n<!-- measured: python a.py (by hand) -->\n| 3 |\n")
+    places = fill_docs.quoted([page])
+
+    def run(gpu):
+        options = SimpleNamespace(texts=[], run=True, gpu=gpu, stale=False)
+        return [place.how for place in places if fill_docs.wanted(place, options)]
+
+    assert run(gpu=False) == [None]
+    assert run(gpu=True) == ["gpu"]
 
 
 def test_blocks_and_tables_are_filled_in(fill_docs, page):
@@ -49,7 +62,7 @@ def test_blocks_and_tables_are_filled_in(fill_docs, page):
     assert "old" not in text
     assert "| 1 |" not in text
     assert "0123abc" not in text
-    assert [one.gpu for one in fill_docs.quoted([page])] == [False, True]
+    assert [one.how for one in fill_docs.quoted([page])] == [None, "gpu"]
 
 
 def test_a_command_that_fails_prints_nothing(fill_docs):
