@@ -1,6 +1,6 @@
 """Noisy labels: samplers, wrong labels found and counted, two uncertainties, labels asked for.
 
-    python benchmarks/noise.py [--part gibbs labels doubt calibration uncertainty active queries]
+    python benchmarks/noise.py [--part gibbs labels doubt calibration uncertainty queries]
         [--runs N] [--sets NAME ...] [--rates Q ...] [--kinds uniform confused] [--methods NAME ...]
         [--first N] [--jobs N]
 
@@ -17,8 +17,6 @@
   with a known rate, which the fit is given or has to find.
 - uncertainty: both parts of the entropy as training rows double, on data of the prior with known
   noise, and far from all data.
-- active: digits 3 and 5 of USPS: 80 labels asked for beside 200 random ones (needs
-  scikit-activeml).
 - queries: test errors as labels are asked for by entropy and BALD, at random and by the uncertainty
   of SVC, on four sets.
 
@@ -60,10 +58,7 @@ FIXED = {"gamma": "scale", "bias": 1.0, "softness": 0.1}
 FLIPPED = 0.05
 REVIEWED = 0.08
 
-FIRST_LABELS = 10
 BATCH = 10
-ASKED = 80
-RANDOM = 200
 
 
 def usps(first, second, test=False):
@@ -307,84 +302,6 @@ def calibration(arguments):
 # ---------------------------------------------------------------------- labels asked for
 
 
-def ours(seed):
-    return BayesPointClassifier(inference="billiard", random_state=seed, **FIXED)
-
-
-def first_labels(y, rng):
-    while True:
-        labelled = rng.permutation(len(y))[:FIRST_LABELS].tolist()
-        if len(np.unique(y[labelled])) == 2:
-            return labelled
-
-
-def asked_by_us(X, y, labelled, seed, strategy):
-    labelled = list(labelled)
-    while len(labelled) < ASKED:
-        clf = ours(seed).fit(X[labelled], y[labelled])
-        pool = np.setdiff1d(np.arange(len(y)), labelled)
-        n = min(BATCH, ASKED - len(labelled))
-        chosen = active.query(clf, X[pool], n, strategy=strategy, random_state=seed)
-        labelled += pool[chosen].tolist()
-    return labelled
-
-
-def asked_by_uncertainty(X, y, labelled, seed, estimator):
-    from skactiveml.classifier import SklearnClassifier
-    from skactiveml.pool import UncertaintySampling
-    from skactiveml.utils import MISSING_LABEL
-
-    known = np.full(len(y), MISSING_LABEL, dtype=float)
-    known[labelled] = y[labelled]
-    clf = SklearnClassifier(estimator, classes=[-1, 1])
-    strategy = UncertaintySampling(method="entropy", random_state=seed)
-    while np.count_nonzero(~np.isnan(known)) < ASKED:
-        n = min(BATCH, ASKED - np.count_nonzero(~np.isnan(known)))
-        chosen = strategy.query(X, known, clf, batch_size=n)
-        known[chosen] = y[chosen]
-    return np.flatnonzero(~np.isnan(known))
-
-
-def active_learning(arguments):
-    runs = arguments.runs or 20
-    X, y = usps(3, 5)
-    X_test, y_test = usps(3, 5, test=True)
-    errors: dict = {}
-    for run in range(runs):
-        rng = np.random.default_rng(run)
-        first = first_labels(y, rng)
-        others = rng.permutation(np.setdiff1d(np.arange(len(y)), first))
-        svc = SVC(probability=True, random_state=run)
-        choices = {
-            f"{RANDOM} random": first + others[: RANDOM - FIRST_LABELS].tolist(),
-            f"{ASKED} random": first + others[: ASKED - FIRST_LABELS].tolist(),
-            f"{ASKED} by entropy": asked_by_us(X, y, first, run, "entropy"),
-            f"{ASKED} by BALD": asked_by_us(X, y, first, run, "bald"),
-            f"{ASKED} by uncertainty, ours": asked_by_uncertainty(X, y, first, run, ours(run)),
-            f"{ASKED} by uncertainty, SVC": asked_by_uncertainty(X, y, first, run, svc),
-        }
-        for name, labelled in choices.items():
-            for model, clf in (("ours", ours(run)), ("SVC", SVC())):
-                wrong = np.mean(clf.fit(X[labelled], y[labelled]).predict(X_test) != y_test)
-                errors.setdefault((name, model), []).append(wrong)
-    print(
-        f"USPS 3 and 5, {len(y)} in the pool, {len(y_test)} test digits, {runs} runs, batches of "
-        f"{BATCH}"
-    )
-    print(f"{'labels':28}{'model':>6}{'test error':>18}{'less 200 random, ours':>24}")
-    base = np.array(errors[f"{RANDOM} random", "ours"])
-    for (name, model), wrong in errors.items():
-        wrong = np.array(wrong)
-        paired = wrong - base
-        print(
-            f"{name:28}{model:>6}{100 * wrong.mean():10.2f} ± {100 * stderr(wrong):.2f} %"
-            f"{100 * paired.mean():+14.2f} ± {100 * stderr(paired):.2f}"
-        )
-
-
-# ---------------------------------------------------------------------- strategies compared
-
-
 QUERIED = 100
 
 
@@ -498,7 +415,7 @@ def uncertainty(arguments):
 
 PARTS = {
     "gibbs": gibbs, "labels": labels, "doubt": doubt, "calibration": calibration,
-    "uncertainty": uncertainty, "active": active_learning, "queries": queries,
+    "uncertainty": uncertainty, "queries": queries,
 }  # fmt: skip
 
 

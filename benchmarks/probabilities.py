@@ -248,7 +248,7 @@ def one_size(name, size):
         X, y, X_test, y_test = of_classes_in_all_folds(X, y, X_test, y_test)
         clf, seconds = timed(ours().fit, X, y)
         found["ours"].add(clf, seconds, X_test, y_test)
-        how = f"{clf.inference_} gamma {clf.gamma_:.3g} softness {clf.softness_:.2g}"
+        how = f"{clf.inference_} {width(clf)} softness {clf.softness_:.2g}"
         if not peers:
             continue
         begun = time.perf_counter()
@@ -259,6 +259,10 @@ def one_size(name, size):
         how += f"; C {svc.C} gamma {svc.gamma:.3g}"
         OnceSVC.known.clear()
     return found, how
+
+
+def width(clf):
+    return "widths" if np.ndim(clf.gamma_) else f"gamma {clf.gamma_:.3g}"
 
 
 def of_classes_in_all_folds(X, y, X_test, y_test):
