@@ -1,4 +1,4 @@
-"""Somebody who watches long work: told in advance what will be done, and about how long."""
+"""Long work, announced to a watcher: what will be done, and about how long it takes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ _WATCHER: ContextVar[Told | None] = ContextVar("bayespoint watcher", default=Non
 
 @contextmanager
 def watched_by(told: Told) -> Iterator[None]:
-    """Let somebody be told of long work that begins in this context."""
+    """Announce long work that begins in this context to a watcher."""
     token = _WATCHER.set(told)
     try:
         yield

@@ -382,7 +382,7 @@ def reproduce(
         bool, typer.Option("--fetch", help="First fetch the data sets from their public homes.")
     ] = False,
 ) -> None:
-    """Run tables and figures of the papers again, beside the published numbers.
+    """Run tables and figures of the papers again, next to the published numbers.
 
     Data sets are read from the folder in BAYESPOINT_DATA, else from the user's cache folder, where
     --fetch puts them. Items whose data are not there are skipped.

@@ -138,7 +138,7 @@ class Settings:
         str,
         typer.Option(
             help="Width of the kernel: a number, held-out or evidence to choose it, ard for one "
-            "of each column."
+            "per column."
         ),
     ] = "held-out"
     softness: Annotated[
@@ -253,7 +253,7 @@ class FileFormat:
     decimal: Annotated[
         str | None,
         typer.Option(
-            help="Decimal mark of numbers in text, . or ,; by default that of all in a column."
+            help="Decimal mark of numbers in text, . or ,; by default the one of its column."
         ),
     ] = None
     max_bytes: Annotated[

@@ -111,7 +111,7 @@ _PARAMETER = re.compile(
 
 
 def in_options(message: object) -> str:
-    """Message of the library, safe to print, with options in the place of parameters.
+    """Message of the library, safe to print, with options instead of parameters.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def verdicts_on(diagnosis: Mapping[str, Any]) -> Iterator[Verdict]:
 def _on_propagation(machines: Machines) -> Iterator[Verdict]:
     needed = ("sweeps", "converged", "bounded", "mean_probability")
     if any(m.get(name) is None for m in machines for name in needed):
-        yield WATCH, "the model does not hold what expectation propagation told of its run."
+        yield WATCH, "the model has no record of how expectation propagation ran."
         return
     moving = [m for m in machines if not m["converged"]]
     bounded = [m for m in machines if m["bounded"]]

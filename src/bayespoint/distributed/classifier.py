@@ -160,7 +160,7 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return Session(dask_client(self.client), budget)
 
     def _keep(self, found: ClusterFit | BayesPointClassifier) -> None:
-        """Hold a model in the place of the one that was there."""
+        """Hold a model instead of the one that was there."""
         is_local = isinstance(found, BayesPointClassifier)
         self.model_: Any = LocalModel(found) if is_local else found.model
         self.fitted_ = found

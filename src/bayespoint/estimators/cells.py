@@ -234,7 +234,7 @@ class CellTrials:
         return best, chosen
 
     def _of_largest(self) -> "CellTrials":
-        """Return the same trials of the largest classes, each told from the rest."""
+        """Return the same trials of the largest classes, each against the rest."""
         other = copy(self)
         other._machines = self._data.largest_classes(ASKED_MACHINES)
         other._found, other._start = {}, (-np.inf, None)

@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 
 def warn_of_odd(costs: Array, names: Sequence[Any]) -> bool:
-    """Warn of decisions that are never made, or of gains in the place of costs; say if there are.
+    """Warn of decisions that are never made, or of gains instead of costs; say if there are.
 
     Parameters
     ----------

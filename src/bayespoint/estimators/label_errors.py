@@ -225,7 +225,7 @@ def _uniform(rate: float, n_classes: int) -> Array:
 
 
 def _scaled(noise: Array, size: float, rate: float) -> Array:
-    """T with as many wrong labels as a rate in the place of ``size``, up to half of a class."""
+    """T with as many wrong labels as a rate instead of ``size``, up to half of a class."""
     wrong = 1 - np.diagonal(noise, axis1=-2, axis2=-1)
     factor = np.minimum(rate / size, ROOTS[1] ** 2 / np.maximum(wrong, size))[..., None]
     return factor * noise + (1 - factor) * np.eye(noise.shape[-1])

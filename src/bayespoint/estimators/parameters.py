@@ -82,7 +82,7 @@ class Parameters:
 
     @property
     def precomputed(self) -> bool:
-        """Whether a Gram matrix is given in the place of rows."""
+        """Whether a Gram matrix is given instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     @property

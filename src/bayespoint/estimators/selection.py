@@ -106,7 +106,7 @@ def choose_held_out(
     Returns
     -------
     Chosen
-        With the log-probability of the held-out labels in the place of the evidence.
+        With the log-probability of the held-out labels instead of the evidence.
     """
     smooth = [name for name in names if name != "bias"]
     search = HeldOutLoss(kernel, X, label, weight, settings, smooth, scale, stop)

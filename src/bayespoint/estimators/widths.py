@@ -397,7 +397,7 @@ class WidthSearch:
         return len(self._data.classes) > LEARNT_CLASSES
 
     def _asked_machines(self) -> list[int] | None:
-        """Classes that decide, each told from the rest; None for all."""
+        """Classes that decide, each against the rest; None for all."""
         return self._learner.machines if len(self._data.classes) > MOST_ASKED_CLASSES else None
 
     def _division(self, search: CellSearch, fold: int) -> Division:

@@ -17,7 +17,7 @@ and changes d of the sites of others move them, to first order, by
     mean        sum_k C_jk (d nu_k - f_k d tau_k)
     variance    - sum_k C_jk² d tau_k
 
-(with S in the place of C for the outputs of other points, which is as good).
+(with S instead of C for the outputs of other points, which is as good).
 """
 
 from typing import Any, NamedTuple

@@ -122,7 +122,7 @@ class WidthBatch:
     def _trusted(
         self, told: Callable[..., torch.Tensor], widths: Array, kernel: Any, sweeps: int
     ) -> Array:
-        """Sweep all machines, and return what is told of them, in a precision that does."""
+        """Sweep all machines, and return ``told(Z, N)``, in a precision that is enough."""
         for dtype in (self.dtype, torch.float64):
             Z, N, sites, coarse = self._swept(widths, kernel, sweeps, dtype)
             found = torch.cat([told(Z, N), coarse[None]]).cpu().numpy()

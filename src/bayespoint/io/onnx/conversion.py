@@ -22,7 +22,7 @@ from bayespoint.io.onnx.writer import Writer
 _OPTIONS = {
     "zipmap": [True, False, "columns"],  # skl2onnx's own: probabilities as dictionaries
     "nocl": [True, False],  # skl2onnx's own: numbers instead of labels
-    "raw_scores": [True, False],  # skl2onnx's own: outputs in the place of probabilities
+    "raw_scores": [True, False],  # skl2onnx's own: outputs instead of probabilities
     "decision": [True, False],  # one more output: decision_function
     "float32": [True, False],  # numbers come out as float32, whatever goes in
 }
