@@ -1,7 +1,8 @@
 """Measure again what the docs quote, and fill it in.
 
     python benchmarks/fill_docs.py                        list what is quoted, and how old it is
-    python benchmarks/fill_docs.py --run [TEXT ...]       run commands, or those that contain TEXT
+    python benchmarks/fill_docs.py --run [TEXT ...]       run commands, or those that contain TEXT,
+                                                          in the order of these TEXTs
     python benchmarks/fill_docs.py --run --stale --minutes 45
 
 A block or table of the docs is filled in where a comment stands above it:
@@ -52,6 +53,7 @@ class Quoted(NamedTuple):
 def main():
     options = parse()
     chosen = [one for one in quoted(options.pages) if wanted(one, options)]
+    chosen.sort(key=lambda one: [text in one.command for text in options.texts], reverse=True)
     if not options.run:
         for one in chosen:
             how = f" ({one.how})" if one.how else ""
@@ -65,7 +67,9 @@ def main():
             print(f"not begun after {options.minutes:g} minutes: {one.command}")
             continue
         print(f"{one.page.name}: {one.command}", flush=True)
+        begun = time.monotonic()
         printed = output_of(one.command)
+        print(f"  [{time.monotonic() - begun:.0f} s]", flush=True)
         if printed is None:
             failed.append(one.command)
         else:
