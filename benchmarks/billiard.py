@@ -47,9 +47,9 @@ def mnist():
     worst = min((space.margins(draw) / lengths).min() for draw in post.coef)
     info = post.info
     print(
-        f"{info['travel_time']:.1f} radians a ball in {seconds:.0f} s, peak {memory():.1f} GB; "
-        f"{info['bounces'].sum() / info['travel_time'] / 2:.0f} bounces a radian, "
-        f"{1e6 * 2 * info['flight_seconds'] / info['bounces'].sum():.1f} us a bounce of one ball\n"
+        f"{info['travel_time']:.1f} radians per ball in {seconds:.0f} s, peak {memory():.1f} GB; "
+        f"{info['bounces'].sum() / info['travel_time'] / 2:.0f} bounces per radian, "
+        f"{2e6 * info['flight_seconds'] / info['bounces'].sum():.1f} us per bounce of one ball\n"
         f"least margin of {len(post.coef)} draws, recomputed from the rows in float64: {worst:.1e} "
         f"(must be >= -1e-6); drift {info['drift']:.1e}, restarts {info['restarts']}: "
         f"{'holds' if worst >= -1e-6 and memory() <= 8 else 'FAILS'}"
@@ -77,14 +77,16 @@ def noisy():
         time.perf_counter() - begun,
     )
     print(
-        f"{seconds:.0f} s (at most 600), {n_draws} draws a chain: ESS of the error count {ess:.0f} "
-        f"(must be >= 50), R-hat {rhat:.3f} (must be <= 1.05): "
+        f"{seconds:.0f} s (at most 600), {n_draws} draws per chain: "
+        f"ESS of the error count {ess:.0f} (must be >= 50), R-hat {rhat:.3f} (must be <= 1.05): "
         f"{'holds' if ess >= 50 and rhat <= 1.05 and seconds <= 600 else 'FAILS'}"
     )
 
 
 def classifiers():
-    print("\n5,000 MNIST digits, ten classes, RBF gamma = 4, unit norm, no bias, 100 draws a class")
+    print(
+        "\n5,000 MNIST digits, ten classes, RBF gamma = 4, unit norm, no bias, 100 draws per class"
+    )
     X, y, X_test, y_test = datasets.load("mnist")
     X, y = X[:5000].astype(np.float32), y[:5000]
     X_test = X_test.astype(np.float32)

@@ -190,8 +190,8 @@ ESTIMATORS = {
 def methods(n_runs):
     n_runs = n_runs or 5
     print(f"\nseconds until a standard error of 0.1: seconds x variance / 0.01, from {n_runs} "
-          f"independent runs each\n(tilting 50,000 draws, bridge {BRIDGE_DRAWS} draws a level, "
-          f"states {STATES_DRAWS} draws, nested {NESTED_DRAWS} draws a factor)")  # fmt: skip
+          f"independent runs each\n(tilting 50,000 draws, bridge {BRIDGE_DRAWS} draws per level, "
+          f"states {STATES_DRAWS} draws, nested {NESTED_DRAWS} draws per factor)")  # fmt: skip
     print(f"{'problem':32}{'method':>14}{'q':>6}{'mean (stderr)':>20}{'deviation':>11}"
           f"{'s a run':>9}{'s to 0.1':>10}")  # fmt: skip
     for settings in METHOD_PROBLEMS:
@@ -308,7 +308,7 @@ def seconds_of(function, *arguments):
 
 
 def floor_of(space, sweeps):
-    """Seconds of 2/3 m³ operations a sweep at the speed of LAPACK's Cholesky, one thread."""
+    """Seconds of 2/3 m³ operations per sweep at the speed of LAPACK's Cholesky, one thread."""
     A = np.asfortranarray(gram_of(space))
     with threadpool_limits(1, user_api="blas"):
         return 2 * sweeps * min(seconds_of(dpotrf, A) for _ in range(5))
@@ -318,7 +318,7 @@ def speed(n_runs):
     n_runs = n_runs or 5
     print(f"\nfit by EP beside GaussianProcessClassifier(optimizer=None) with 2 BLAS threads and "
           f"with 1, same RBF kernel,\nalternating, medians of {n_runs}; ratio: to the faster GPC; "
-          f"floor: 2/3 m³ operations a sweep at the speed of dpotrf,\n1 thread")  # fmt: skip
+          f"floor: 2/3 m³ operations per sweep at the speed of dpotrf,\n1 thread")  # fmt: skip
     print(f"{'m':>5}{'EP fit, s':>11}{'GPC 2, s':>12}{'GPC 1, s':>12}{'ratio':>7}"
           f"{'EP alone, s':>13}{'sweeps':>8}{'floor, s':>10}{'EP alone / floor':>18}")  # fmt: skip
     for m in (1000, 2000):

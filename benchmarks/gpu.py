@@ -6,7 +6,7 @@ Parts, all by default:
 
 - ceilings: copy bandwidth and rates of matrix products of the card.
 - mnist: the published experiment and RBF, host arrays to 10,000 predictions, median of 10 after 3.
-- draws: 100 and 1,000 draws a class.
+- draws: 100 and 1,000 draws per class.
 - phases: upload, Gram matrix, perceptrons, prediction, beside what bytes or operations allow.
 - billiard: exact, 60,000 digits, ten classes of ten balls, with margins computed anew.
 - widths: errors and rejection of the centre of mass and of perceptrons over kernels and softness.
@@ -182,7 +182,7 @@ def training_errors(clf, X, y):
 def draws_part(data):
     for n_draws in (100, 1000):
         _, fit, predict, error = end_to_end(data["published"], PUBLISHED, n_draws, 0)
-        print(f"published, {n_draws} draws a class: fit {fit:.2f} s, predict {predict:.3f} s, "
+        print(f"published, {n_draws} draws per class: fit {fit:.2f} s, predict {predict:.3f} s, "
               f"error {error:.2f} %", flush=True)  # fmt: skip
 
 
@@ -245,11 +245,11 @@ def perceptron_pass(rows, clf, y, n_draws, band, cache):
     card = torch.cuda.get_device_properties(GPU)
     n_bytes = 4 if wave._outputs.nbytes < card.L2_cache_size else 12
     floors = {
-        f"through the cache, 16 bytes a point at {cache / 1e12:.1f} TB/s": 16 / cache,
-        f"from memory, {n_bytes} bytes a point at {band / 1e12:.1f} TB/s": n_bytes / band,
+        f"through the cache, 16 bytes per point at {cache / 1e12:.1f} TB/s": 16 / cache,
+        f"from memory, {n_bytes} bytes per point at {band / 1e12:.1f} TB/s": n_bytes / band,
     }
-    print(f"perceptrons, {n_draws} draws a class: {spent * 1e3:.1f} ms for {mistakes:,} mistakes "
-          f"(longest run {longest:,}, {spent / longest * 1e6:.1f} us a mistake of it); outputs "
+    print(f"perceptrons, {n_draws} draws per class: {spent * 1e3:.1f} ms for {mistakes:,} mistakes "
+          f"(longest run {longest:,}, {spent / longest * 1e6:.1f} us per mistake of it); outputs "
           f"anew in float64 {verify * 1e3:.1f} ms")  # fmt: skip
     for name, each in floors.items():
         floor = mistakes * m * each
@@ -281,9 +281,10 @@ def billiard_part(data):
     info = clf.diagnostics_
     radians = clf.n_draws_ // 10 * np.pi / 2
     print(f"exact billiard, RBF gamma 4, softness 0: ten classes of ten balls, {radians:.1f} "
-          f"radians a ball in {info['flight_seconds']:.2f} s after burn-in (fit {spent:.1f} s in "
-          f"all), {info['bounces'].mean():,.0f} bounces a ball, R-hat {np.max(info['rhat']):.3f}, "
-          f"drift {info['drift']:.1e}, restarts {info['restarts']}")  # fmt: skip
+          f"radians per ball in {info['flight_seconds']:.2f} s after burn-in (fit {spent:.1f} s "
+          f"in all), {info['bounces'].mean():,.0f} bounces per ball, "
+          f"R-hat {np.max(info['rhat']):.3f}, drift {info['drift']:.1e}, "
+          f"restarts {info['restarts']}")  # fmt: skip
     print(
         f"  least margin of all draws, rows in float32, sums in float64: {margins(clf, X, y):.1e}"
     )
@@ -407,12 +408,12 @@ def noisy(data):
     info = clf.diagnostics_
     minutes = info["flight_seconds"] / 60
     print(
-        f"noisy billiard, q = 0.02, softness 0.1: {clf.n_draws_} draws a class in {spent:.0f} s "
+        f"noisy billiard, q = 0.02, softness 0.1: {clf.n_draws_} draws per class in {spent:.0f} s "
         f"({info['flight_seconds']:.0f} s of flight), R-hat {np.max(info['rhat']):.2f}"
     )
     counts = error_counts(clf, *data["rbf"][:2])
     ess = np.array([diagnostics.ess(count) for count in counts])
-    print(f"  training errors a machine {min(c.mean() for c in counts):.0f} to "
+    print(f"  training errors per machine {min(c.mean() for c in counts):.0f} to "
           f"{max(c.mean() for c in counts):.0f}; effective draws of their number "
           f"{ess.min():.0f} to {ess.max():.0f}: {ess.min() / minutes:.0f} to "
           f"{ess.max() / minutes:.0f} a minute and class")  # fmt: skip
@@ -447,7 +448,7 @@ def peers(data):
         clf = model(RBF, 320, 0, inference="billiard", softness=0.1).fit(X[part], y[part])
         info = clf.diagnostics_
         print(f"ours, {m} points: {np.min(info['ess']) / info['flight_seconds']:.0f} effective "
-              f"draws a second", flush=True)  # fmt: skip
+              f"draws per second", flush=True)  # fmt: skip
         botorch_sampler(X[part], np.where(y[part] == 5, 1.0, -1.0), m)
     gpytorch_classifier(*data["rbf"])
 

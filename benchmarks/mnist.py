@@ -204,7 +204,7 @@ def run_draws(data, options, results):  # noqa: ARG001
         curve = {}
         for n in (1, 2, 5, 10, 20, 50, 100):
             curve[n] = 100 * np.mean(outputs[:, :, :n].mean(axis=2).argmax(axis=1) != y_test)
-        print(f"{name}: fit of 100 draws a class {fit_time:.1f} s; error by draws: "
+        print(f"{name}: fit of 100 draws per class {fit_time:.1f} s; error by draws: "
               + ", ".join(f"{n}: {error:.2f} %" for n, error in curve.items()))  # fmt: skip
 
 

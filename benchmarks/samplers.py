@@ -380,7 +380,7 @@ class Row(NamedTuple):
 
 
 def run_peers(options):
-    """Effective draws a second, and whether the law is right."""
+    """Effective draws per second, and whether the law is right."""
     print(f"least bulk ESS over the m unit margins; converged: R-hat <= {CONVERGED} for all")
     print("z: of the mean of |x|^2, which is m, and of the mean unit margin where it is known")
     for key in options.problem:
@@ -465,7 +465,7 @@ def run_bounce(options):
     """Time a bounce against the number of points, and the exponent of its growth."""
     sizes = [m for m in BOUNCE_SIZES if m <= options.max_points]
     time_of_bounces(synthetic(sizes[0]), options)  # compiles
-    print(f"{'m':>7}{'bounces':>12}{'flight, s':>11}{'us a bounce':>13}")
+    print(f"{'m':>7}{'bounces':>12}{'flight, s':>11}{'us/bounce':>13}")
     times = []
     for m in sizes:
         bounces, seconds = time_of_bounces(synthetic(m), options)
@@ -473,7 +473,7 @@ def run_bounce(options):
         print(f"{m:7}{bounces:12}{seconds:11.2f}{times[-1]:13.3f}", flush=True)
     if len(sizes) > 1:
         exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
-        print(f"time a bounce grows as m^{exponent:.2f} from m = {sizes[0]} to {sizes[-1]}")
+        print(f"time per bounce grows as m^{exponent:.2f} from m = {sizes[0]} to {sizes[-1]}")
 
 
 def time_of_bounces(problem, options):
