@@ -2,7 +2,7 @@
 
     python benchmarks/noise.py [--part gibbs labels doubt calibration uncertainty queries]
         [--runs N] [--sets NAME ...] [--rates Q ...] [--kinds uniform confused] [--methods NAME ...]
-        [--first N] [--jobs N]
+        [--first N] [--jobs N] [--same]
 
 - gibbs: effective draws of the number of training errors a second, kernel Gibbs sampler beside the
   noisy billiard, on sonar, wbc and the digits 3 and 5 of USPS.
@@ -14,7 +14,8 @@
   with fixed ones, and by cleanlab (needs cleanlab) with five folds of SVC and of
   HistGradientBoosting as they are, and of SVC whose C and gamma are chosen beforehand ("tuned").
 - calibration: expected and actual number of wrong labels, two to ten classes, each label flipped
-  with a known rate, which the fit is given or has to find.
+  with a known rate, which the fit is given or has to find; made data are made anew for each run,
+  or flipped again and again (--same).
 - uncertainty: both parts of the entropy as training rows double, on data of the prior with known
   noise, and far from all data.
 - queries: test errors as labels are asked for by entropy and BALD, at random and by the uncertainty
@@ -257,36 +258,45 @@ def doubt(arguments):
 # ---------------------------------------------------------------------- how many labels are wrong
 
 
-def calibration_sets():
-    for n_classes in (2, 3, 5, 10):
-        X, y = make_classification(
-            400, 12, n_informative=10, n_redundant=0, n_classes=n_classes, class_sep=2.5,
-            n_clusters_per_class=1, flip_y=0.0, random_state=n_classes,
-        )  # fmt: skip
-        yield f"made, {n_classes} classes", X, y
-    digits = load_digits(return_X_y=True)
-    yield "digits, 10 classes", digits[0][:400] / 16, digits[1][:400]
+def made(n_classes, seed):
+    return make_classification(
+        400, 12, n_informative=10, n_redundant=0, n_classes=n_classes, class_sep=2.5,
+        n_clusters_per_class=1, flip_y=0.0, random_state=seed,
+    )  # fmt: skip
+
+
+def calibration_sets(anew):
+    """Name, and X and y of a run: made for each run, or always the same."""
+    for n in (2, 3, 5, 10):
+        first = 1000 * n if anew else n
+        yield f"made, {n} classes", lambda run, n=n, first=first: made(n, first + anew * run)
+    X, y = load_digits(return_X_y=True)
+    digits = X[:400] / 16, y[:400]
     X, y = data_set("wbc")
-    yield "wbc, 2 classes", StandardScaler().fit_transform(X), y
+    wbc = StandardScaler().fit_transform(X), y
     X, y = data_set("dna")
-    yield "dna, 3 classes", X[:400], y[:400]
+    dna = X[:400], y[:400]
+    yield "digits, 10 classes", lambda _: digits
+    yield "wbc, 2 classes", lambda _: wbc
+    yield "dna, 3 classes", lambda _: dna
 
 
 def calibration(arguments):
     runs, rates = arguments.runs or 20, arguments.rates or (0.05, 0.2)
     print(f"Wrong labels: actual number, expected less actual (± standard error), {runs} times")
     print(f"{'data':22}{'rate':>6}{'given':>7}{'actual':>8}{'expected - actual':>20}{'held':>7}")
-    for name, X, y in calibration_sets():
+    for name, data_of in calibration_sets(not arguments.same):
         if arguments.sets and not any(name.startswith(s) for s in arguments.sets):
             continue
         for rate in rates:
             for given in (rate, 0.0):
                 rows = []
                 for run in range(runs):
+                    X, y = data_of(run)
                     noisy = with_flips(y, rate, "uniform", np.random.default_rng(run))
                     clf = BayesPointClassifier(
                         kernel="rbf", gamma="scale", bias=1.0, inference="ep", label_noise=given,
-                        n_jobs=2, random_state=run,
+                        n_jobs=arguments.jobs, random_state=run,
                     ).fit(X, noisy)  # fmt: skip
                     actual = np.count_nonzero(noisy != y)
                     expected, low, high = clf.n_label_errors_
@@ -428,7 +438,12 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=DOUBTS, default=list(DOUBTS))
     parser.add_argument("--kinds", nargs="+", default=["uniform", "confused"])
     parser.add_argument("--first", type=int, default=0, help="number of the first run of doubt")
-    parser.add_argument("--jobs", type=int, default=2, help="threads or processes of doubt")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="threads or processes of doubt and calibration"
+    )
+    parser.add_argument(
+        "--same", action="store_true", help="calibration: one made data set for all runs"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for part in arguments.part:
