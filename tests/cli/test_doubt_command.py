@@ -61,6 +61,28 @@ def test_budget_and_json(wine):
     assert first["probability_wrong"] >= first["probability_suggested"]
 
 
+def test_columns_left_out_are_shown_but_not_learnt(wine, tmp_path):
+    """Such as names of the rows, which people need to find them again."""
+    lines = wine.read_text().splitlines()
+    named = tmp_path / "named.csv"
+    named.write_text(
+        "\n".join([f"name,{lines[0]}", *(f"{i:04},{x}" for i, x in enumerate(lines[1:]))])
+    )
+    options = ["--target", "kind", *FAST, "--budget", "7", "--quiet", "--output"]
+    pages = tmp_path / "named.html"
+    well("doubt", named, *options, tmp_path / "a.csv", "--drop", "name", "--report", pages)
+    well("doubt", wine, *options, tmp_path / "b.csv")
+    found = []
+    for path in (tmp_path / "a.csv", tmp_path / "b.csv"):
+        with path.open(newline="") as stream:
+            found.append(list(csv.DictReader(stream)))
+    assert [row.pop("name") for row in found[0]] == [
+        f"{int(row['place'].split()[1]) - 2:04}" for row in found[0]
+    ]
+    assert found[0] == found[1]
+    assert f"{FLIPPED[1]:04}" in pages.read_text(encoding="utf-8")
+
+
 def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
     """Such a one is kept where time was up before all rows were learnt."""
     fit = command.fit

@@ -10,7 +10,7 @@ from bayespoint import BayesPointClassifier
 from bayespoint.cli.doubt.page import write_doubts
 from bayespoint.cli.doubt.suspects import PROBABLY, Suspect, places, suspects_of
 from bayespoint.cli.fitted import facts_of
-from bayespoint.cli.inputs import read_examples
+from bayespoint.cli.inputs import examples_of, load_table, without
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
 from bayespoint.cli.output import (
     Output,
@@ -40,7 +40,9 @@ def run_doubt(
         output = Output(quiet=printing.quiet, json=printing.json, to_stderr=to_stdout)
         _check_outputs(file, output_path, report_path, printing)
         classifier = _classifier(settings)
-        features, labels = read_examples(file, target, columns, file_format)
+        table = _table(file, target, columns, file_format)
+        features, labels = examples_of(without(table, columns.drop or []), target, columns)
+        table = table.without([target])  # with columns that are not learnt from, such as names
         encoded = encode_examples(classifier, features, labels, target, columns, file_format)
         output.say(
             f"Read {shown_name(file)}: {counted(len(labels), 'row')}, "
@@ -53,26 +55,31 @@ def run_doubt(
         _check_knows(classifier)
         suspects = suspects_of(classifier, encoded.X, labels, budget)
         numbers = classifier.n_label_errors_.tolist()
-        _say(output, features, suspects, numbers, len(labels), budget)
+        _say(output, table, suspects, numbers, len(labels), budget)
         if not printing.json:
-            _write(output_path, features, suspects, spreadsheet_safe)
+            _write(output_path, table, suspects, spreadsheet_safe)
             shown = "standard output" if to_stdout else shown_path(output_path)
             output.say(f"Rows: {shown}")
         document = {
             "file": shown_name(file), "target": target, "n_rows": len(labels),
             "n_wrong": numbers[0], "n_wrong_interval": numbers[1:],
             "seconds": round(time.perf_counter() - start, 3), "notes": output.notes,
-            "rows": [_entry(features, one) for one in suspects],
+            "rows": [_entry(table, one) for one in suspects],
         }  # fmt: skip
         if report_path is not None:
             write_doubts(
-                report_path, suspects, classifier.label_error_proba_, numbers, table=features,
+                report_path, suspects, classifier.label_error_proba_, numbers, table=table,
                 labels=labels, file=shown_name(file), target=target, budget=budget,
                 trained=facts_of(classifier), notes=output.notes,
             )  # fmt: skip
             document["report"] = str(report_path)
             output.say(f"Page: {shown_path(report_path)}")
         output.document(document)
+
+
+def _table(file: str, target: str, columns: Columns, file_format: FileFormat) -> Table:
+    """All columns of the file; those that only people look at as they stand there."""
+    return load_table(file, file_format, text=[target, *columns.text, *(columns.drop or [])])
 
 
 def _check_outputs(
