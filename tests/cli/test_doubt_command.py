@@ -11,6 +11,7 @@ from helpers.cli import fails, well, write
 from sklearn.datasets import load_wine
 
 from bayespoint.cli.doubt import command
+from bayespoint.cli.doubt.suspects import Suspect
 
 FLIPPED = [2, 31, 87, 108, 144]
 FAST = ["--gamma", "scale", "--softness", "0.1", "--kernel", "rbf"]
@@ -81,6 +82,12 @@ def test_columns_left_out_are_shown_but_not_learnt(wine, tmp_path):
     ]
     assert found[0] == found[1]
     assert f"{FLIPPED[1]:04}" in pages.read_text(encoding="utf-8")
+
+
+def test_rows_that_are_probably_right_are_perhaps_of_another_class():
+    one = Suspect(0, "a", "b", wrong=0.4, probability=0.4, against=[])
+    assert one.word == "perhaps"
+    assert one._replace(wrong=0.6).word == "rather"
 
 
 def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):

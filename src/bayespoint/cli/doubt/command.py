@@ -136,8 +136,9 @@ def _say(
     ))  # fmt: skip
     for one in suspects[:SHOWN_ROWS]:
         output.say(
-            f"  {table.place(one.row)}: {printable(one.label)}, rather {printable(one.suggested)} "
-            f"({one.probability:.1%}; like {', '.join(places(table, one.against))})"
+            f"  {table.place(one.row)}: {printable(one.label)}, {one.word} "
+            f"{printable(one.suggested)} ({one.probability:.1%}; like "
+            f"{', '.join(places(table, one.against))})"
         )
     if len(suspects) > SHOWN_ROWS:
         output.say(f"  and {len(suspects) - SHOWN_ROWS:,} more")

@@ -68,7 +68,8 @@ def _shown(table: Table, labels: Array, one: Suspect) -> dict[str, Any]:
         for line in zip(*(row["cells"] for row in rows), strict=True)
     ]
     return {
-        **one._asdict(), "place": rows[0]["place"], "cells": cells, "n_more": rows[0]["n_more"],
+        **one._asdict(), "word": one.word, "place": rows[0]["place"], "cells": cells,
+        "n_more": rows[0]["n_more"],
         "others": [
             {"place": row["place"], "label": str(labels[i])}
             for row, i in zip(rows[1:], one.against, strict=True)

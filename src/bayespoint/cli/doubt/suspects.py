@@ -26,6 +26,11 @@ class Suspect(NamedTuple):
     probability: float  # of the suggested label
     against: list[int]  # nearest rows that have it
 
+    @property
+    def word(self) -> str:
+        """How sure it is that the label should be another one."""
+        return "rather" if self.wrong > PROBABLY else "perhaps"
+
 
 def suspects_of(
     classifier: BayesPointClassifier, X: Array, labels: Array, budget: int | None
