@@ -11,9 +11,9 @@
 - doubt: 5 % and 20 % of the labels wrong, uniform (any other class) or confused (the next class),
   on wbc, dna, spam, 5,000 rows of covertype and 3,000 of USPS: precision among as many rows as are
   wrong, area under precision-recall and seconds, by fits with chosen settings (the default), with
-  fixed ones, all rows at once or in cells of 500, and by cleanlab (needs cleanlab) with five folds
-  of SVC and of HistGradientBoosting as they are, and of SVC whose C and gamma are chosen beforehand
-  ("tuned").
+  those of ``bayespoint doubt --quick`` and with these but all rows at once ("fixed"), and by
+  cleanlab (needs cleanlab) with five folds of SVC and of HistGradientBoosting as they are, and of
+  SVC whose C and gamma are chosen beforehand ("tuned").
 - calibration: expected and actual number of wrong labels, two to ten classes, each label flipped
   with a known rate, which the fit is given or has to find; made data are made anew for each run,
   or flipped again and again (--same).
@@ -47,6 +47,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayespoint import BayesPointClassifier, VersionSpace, active, inference
+from bayespoint.cli.doubt.command import QUICK
 from bayespoint.papers import datasets
 from bayespoint.papers.reproduction.tools import stderr
 from bayespoint.space import diagnostics
@@ -221,12 +222,12 @@ def by_tuned_svc(X, noisy, seed, n_jobs):
 
 
 SEEDS = ("random_state", "svc__random_state")
-SCALED = {"inference": "ep", "kernel": "rbf", "gamma": "scale", "bias": 1.0, "softness": 0.3}
+ALL_ROWS = {"cell_size": "auto", "n_landmarks": "auto"}
 UNTUNED = make_pipeline(StandardScaler(), SVC(probability=True))
 DOUBTS = {
     "ours": by_us(),
-    "fixed": by_us(**SCALED),
-    "cells": by_us(**SCALED, cell_size=500, n_landmarks=0),
+    "fixed": by_us(**QUICK | ALL_ROWS),
+    "quick": by_us(**QUICK),
     "SVC": by_cleanlab(UNTUNED),
     "HistGB": by_cleanlab(HistGradientBoostingClassifier()),
     "tuned": by_tuned_svc,

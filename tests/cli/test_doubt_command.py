@@ -62,6 +62,12 @@ def test_budget_and_json(wine):
     assert first["probability_wrong"] >= first["probability_suggested"]
 
 
+def test_quick_finds_them_too(wine):
+    found = well("doubt", wine, "--target", "kind", "--quick", "--budget", "7", "--json", "--quiet")
+    rows = {row["row"] - 1 for row in json.loads(found.stdout)["rows"]}
+    assert rows >= set(FLIPPED[1:4])
+
+
 def test_columns_left_out_are_shown_but_not_learnt(wine, tmp_path):
     """Such as names of the rows, which people need to find them again."""
     lines = wine.read_text().splitlines()
@@ -112,6 +118,7 @@ def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
         (["--output", "a.html", "--report", "a.html"], "are the same file"),
         (["--json", "--output", "a.csv"], "--json prints the rows"),
         (["--budget", "0"], "budget"),
+        (["--quick"], "--quick sets --kernel, too: leave one of them out"),
         (["--target", "kin"], "'kin' is not a column"),
     ],
     ids=str,

@@ -245,6 +245,12 @@ def doubt(
             min=1, help="List this many rows; by default those more probably wrong than right."
         ),
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Do not choose settings from the data: a fraction of the time."
+        ),
+    ] = False,
     spreadsheet_safe: Annotated[
         bool, typer.Option("--spreadsheet-safe", help="Guard text that looks like a formula.")
     ] = False,
@@ -263,7 +269,7 @@ def doubt(
 
     run_doubt(
         file, target, output, settings, columns, file_format, printing, report_path=report,
-        budget=budget, spreadsheet_safe=spreadsheet_safe,
+        budget=budget, quick=quick, spreadsheet_safe=spreadsheet_safe,
     )  # fmt: skip
 
 

@@ -28,18 +28,24 @@ from bayespoint.io.tables import Table, TableError, counted, printable, write_cs
 # Rows shown on the terminal.
 SHOWN_ROWS = 10
 
+# Settings of --quick: none depends on the data, and small cells take little time.
+QUICK = {
+    "inference": "ep", "kernel": "rbf", "gamma": "scale", "softness": 0.3, "bias": 1.0,
+    "cell_size": 500, "n_landmarks": 0,
+}  # fmt: skip
+
 
 def run_doubt(
     file: str, target: str, output_path: str, settings: Settings, columns: Columns,
     file_format: FileFormat, printing: Printing, *, report_path: Path | None = None,
-    budget: int | None = None, spreadsheet_safe: bool = False,
+    budget: int | None = None, quick: bool = False, spreadsheet_safe: bool = False,
 ) -> None:  # fmt: skip
     """Read, train, list the labels that are probably wrong, and write them."""
     with exit_codes("stopped; nothing was written"):
         to_stdout = output_path == "-"
         output = Output(quiet=printing.quiet, json=printing.json, to_stderr=to_stdout)
         _check_outputs(file, output_path, report_path, printing)
-        classifier = _classifier(settings)
+        classifier = _classifier(settings, quick)
         table = _table(file, target, columns, file_format)
         features, labels = examples_of(without(table, columns.drop or []), target, columns)
         table = table.without([target])  # with columns that are not learnt from, such as names
@@ -96,14 +102,19 @@ def _check_outputs(
             raise UsageError("--output and --report are the same file; name two.")
 
 
-def _classifier(settings: Settings) -> BayesPointClassifier:
+def _classifier(settings: Settings, quick: bool) -> BayesPointClassifier:
     classifier = make_classifier(settings, verbose=1)
     if not isinstance(classifier, BayesPointClassifier):
         raise UsageError(
             "doubt decides nothing: leave --coverage, --max-risk, --costs, --min-precision and "
             "--min-recall out."
         )
-    return classifier
+    if not quick:
+        return classifier
+    for name in ("inference", "kernel", "gamma", "softness"):
+        if getattr(settings, name) != getattr(Settings, name):
+            raise UsageError(f"--quick sets --{name}, too: leave one of them out.")
+    return classifier.set_params(**QUICK)
 
 
 def _check_knows(classifier: BayesPointClassifier) -> None:
