@@ -133,6 +133,29 @@ def test_all_rows_must_fit_into_a_worker(monkeypatch):
         fitted(one(inference="perceptron", n_draws=10), X, y)
 
 
+def test_memory_is_checked_for_each_worker_by_its_tasks():
+    from types import SimpleNamespace
+
+    from bayespoint.distributed.whole import _check_memory
+
+    small, large = ({"name": n, "memory_limit": 1e9, "nthreads": n} for n in (1, 8))
+    facts = SimpleNamespace(offsets=[0, 3_000], classes=[0, 1], n_bytes=3_000 * 50 * 4)
+    given = SimpleNamespace(cache_bytes=2 * 10**9)
+
+    def check(inference, n_rows, *workers):
+        facts.offsets[-1] = n_rows
+        settings = SimpleNamespace(inference=inference, inference_reason="given")
+        _check_memory(SimpleNamespace(workers=lambda: workers), given, facts, settings)
+
+    check("ep", 1_000, small, large)  # few rows need no more, whatever cache_size is
+    check("perceptron", 3_000, small)
+    check("ep", 3_000, large)  # one task
+    with pytest.raises(ValueError, match=r"worker 8 needs .* 864 MB for each of 8 tasks"):
+        check("perceptron", 3_000, small, large)
+    with pytest.raises(ValueError, match=r"worker 1 needs 2002 MB"):
+        check("ep", 10_000, small)
+
+
 def test_max_time_leaves_a_model_of_the_cells_that_were_swept(monkeypatch, clock):
     from bayespoint.distributed import session
 

@@ -55,7 +55,6 @@ LIBRARIES, COPIES = 4e8, 8
 class Room(NamedTuple):
     """Memory of workers, in bytes; infinite where there is no limit."""
 
-    worker: float  # of the smallest one
     task: float  # for what a task works on, where each thread has one
     total: float
     n_threads: int  # of all workers
@@ -156,7 +155,7 @@ class Session:
         limits = np.array([worker["memory_limit"] or np.inf for worker in workers] or [np.inf])
         threads = np.array([worker["nthreads"] for worker in workers] or [1])
         free = np.maximum(limits - LIBRARIES, limits / 4)
-        return Room(limits.min(), (free / threads).min() / COPIES, limits.sum(), int(threads.sum()))
+        return Room((free / threads).min() / COPIES, limits.sum(), int(threads.sum()))
 
     def key(self, name: str) -> str:
         """Name of the next task."""

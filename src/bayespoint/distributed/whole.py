@@ -27,8 +27,9 @@ from bayespoint.inference.engines import place_of
 from bayespoint.inference.perceptron.method import draws_numbered
 from bayespoint.space.inputs import Inputs
 
-# Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones.
-COPIES = 3
+# Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones. And
+# arrays of a number for each pair of rows that a method has at most, some of them for each class.
+COPIES, PAIRS, PAIRS_PER_CLASS = 3, 8, 2
 
 
 def fit_whole(
@@ -66,14 +67,20 @@ def _check_memory(
     session: Session, parameters: Parameters, facts: Facts, settings: Settings
 ) -> None:
     """Refuse rows that a worker cannot hold."""
-    there, needed = session.room().worker, COPIES * facts.n_bytes + parameters.cache_bytes
-    if needed > there:
-        raise ValueError(
-            f"inference={settings.inference!r} ({settings.inference_reason}) takes all rows at "
-            f"once: each worker needs {needed / 1e6:.0f} MB ({COPIES} times the rows, and "
-            f"cache_size={parameters.cache_size}), and the smallest has {there / 1e6:.0f} MB. "
-            f"Use inference='ep' with cells, lower cache_size, or larger workers."
-        )
+    n_rows, n_classes = int(facts.offsets[-1]), len(facts.classes)
+    pairs = 8 * n_rows**2 * (PAIRS + PAIRS_PER_CLASS * n_classes)
+    rows, cache = COPIES * facts.n_bytes, min(parameters.cache_bytes, pairs)
+    for worker in session.workers():
+        tasks = worker["nthreads"] if settings.inference == "perceptron" else 1
+        there, needed = worker["memory_limit"] or np.inf, rows + tasks * cache
+        if needed > there:
+            raise ValueError(
+                f"inference={settings.inference!r} ({settings.inference_reason}) takes all rows "
+                f"at once: worker {worker['name']} needs {needed / 1e6:.0f} MB ({COPIES} times "
+                f"the rows, and {cache / 1e6:.0f} MB for each of {tasks} tasks, which cache_size "
+                f"bounds), and has {there / 1e6:.0f} MB. Use inference='ep' with cells, lower "
+                f"cache_size, or larger workers."
+            )
 
 
 def data_of_blocks(blocks: list[Block], parameters: Parameters) -> TrainingData:
