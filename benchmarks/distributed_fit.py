@@ -389,6 +389,7 @@ def shuffling(n=200_000, n_columns=50):
 def paper(_):
     """What 10^9 rows on 100 machines would take, by rates that are measured on this one."""
     n, machines, cores, network = 1e9, 100, 16, 1.25e9  # bytes a second, of a machine
+    loaded()
     alone, _ = rate(0)
     visit, n_visits = rate(700)
     hashed, sent = shuffling()

@@ -63,6 +63,11 @@ def test_what_goes_wrong_on_a_worker_is_said_in_a_line(tmp_path, address, monkey
     files = ["train", tmp_path / "part-*.csv", "--target", "y", "--model", model, *QUICK]
     assert "error: part-1.csv: " in fails(1, *files, "--dask", address)
     (tmp_path / "part-1.csv").unlink()
+    (tmp_path / "part-1.csv").symlink_to("elsewhere.csv")
+    said = " ".join(fails(1, *files, "--dask", address).split())
+    assert "error: a worker cannot read" in said
+    assert "No such file or directory. Workers read files by themselves" in said
+    (tmp_path / "part-1.csv").unlink()
 
     def lose(*_):
         raise WorkersLostError("the cluster had no workers")

@@ -114,11 +114,12 @@ def test_defaults_choose_what_they_choose_on_one_machine():
 
 
 @pytest.mark.parametrize("inference", ["perceptron", "ep"])
-def test_methods_that_take_all_rows_at_once(inference):
+def test_methods_that_take_all_rows_at_once(inference, capsys):
     X, y = rows(120)
     clf = one(inference=inference, cell_size="auto", n_draws=12)
     wanted = clone(clf).fit(X, y)
-    many = fitted(clf, X, y)
+    many = fitted(clf.set_params(verbose=1), X, y)
+    assert ("2/2 parts of all draws" in capsys.readouterr().err) == (inference == "perceptron")
     assert_allclose(many.to_local().predict_proba(NEW), wanted.predict_proba(NEW), atol=1e-12)
     assert_allclose(proba(many, NEW), wanted.predict_proba(NEW), atol=1e-12)
     assert many.to_local().n_draws_ == wanted.n_draws_

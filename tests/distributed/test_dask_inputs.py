@@ -202,6 +202,19 @@ def test_bad_rows_are_refused_with_their_place(bad, message):
         DaskBayesPointClassifier(one(**CLF)).fit(at, y)
 
 
+def fail_in_two(part, block_info=None):
+    if block_info and block_info[0]["chunk-location"][0] == 2:
+        raise OSError("the disk is gone")
+    return part
+
+
+def test_what_others_raise_has_a_note_of_the_partition():
+    at, y = on_cluster(X, Y, 4)
+    with pytest.raises(OSError, match="the disk is gone") as raised:
+        DaskBayesPointClassifier(one(**CLF)).fit(at.map_blocks(fail_in_two, dtype=float), y)
+    assert raised.value.__notes__ == ["It was raised in partition 2."]
+
+
 def with_gap(rows):
     return np.where(np.arange(rows.size).reshape(rows.shape) == 7, np.nan, rows)
 

@@ -16,7 +16,7 @@ from bayespoint._support.budget import Budget
 from bayespoint._support.types import Array
 from bayespoint.cli.inputs import check_counts, load_table, split_target
 from bayespoint.cli.options import FileFormat, Settings
-from bayespoint.cli.output import Output, UsageError, in_options, shown_name
+from bayespoint.cli.output import Output, UsageError, in_options, shown_name, shown_path
 from bayespoint.distributed import DaskBayesPointClassifier
 from bayespoint.distributed.session import Session
 from bayespoint.io.encoder import TableEncoder
@@ -130,7 +130,13 @@ def failing() -> Iterator[None]:
 def read_part(file: str, told: Reading) -> Partition:
     """Read and encode a file, on a worker."""
     text = [told.target, *told.encoder.text_columns]
-    table = load_table(file, told.file_format, text=text, drop=told.drop)
+    try:
+        table = load_table(file, told.file_format, text=text, drop=told.drop)
+    except OSError as error:
+        raise TableError(
+            f"a worker cannot read {shown_path(file)}: {error.strerror}. Workers read files by "
+            f"themselves: put them into a folder that is at the same place on all machines."
+        ) from None
     features, labels = split_target(table, told.target)
     try:
         remarks, X = told.encoder.remarks_on(features), told.encoder.encode(features)[0]

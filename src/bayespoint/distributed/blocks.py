@@ -224,7 +224,7 @@ def facts_of(session: Session, blocks: list[Any], least_classes: int = 2) -> Fac
     look: Any = delayed(summary_of, pure=False)
     names = [session.key("look-at-partition") for _ in blocks]
     looks = [look(one, dask_key_name=name) for one, name in zip(blocks, names, strict=True)]
-    found = session.results(session.compute(looks))
+    found = session.results(session.compute(looks), "partition")
     some = [one for one in found if len(one.labels)]
     if not some:
         raise ValueError("X has no rows of weight > 0 in any partition; give some.")

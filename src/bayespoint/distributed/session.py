@@ -162,8 +162,11 @@ class Session:
         self._count += 1
         return f"{name}-{self._count}-{self._token}"
 
-    def results(self, futures: Any) -> Any:
-        """Wait for tasks and return their results; raise where one fails or no worker is left."""
+    def results(self, futures: Any, whose: str | None = None) -> Any:
+        """Wait for tasks and return their results; raise where one fails or no worker is left.
+
+        ``whose``: what each of several tasks computes, which errors name with its number.
+        """
         with ThreadPoolExecutor(1) as pool:
             gathering = pool.submit(self.client.gather, futures)
             watch = Watch(self)
@@ -174,7 +177,10 @@ class Session:
                     except NotYet:
                         watch.look(futures)
                 return gathering.result()
-            except BaseException:
+            except BaseException as error:
+                failed = [future.status == "error" for future in futures] if whose else []
+                if any(failed):
+                    error.add_note(f"It was raised in {whose} {failed.index(True)}.")
                 self.cancel(list(self._futures))  # which ends the gathering, too
                 raise
 

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def fit_whole(
             "draw-perceptrons", drawn_perceptrons, numbers, data=data, told=same,
             seconds=_left(session.budget),
         )  # fmt: skip
-        session.wait(drawn)
+        session.wait(drawn, partial(session.budget.show, detail="parts of all draws,"))
     left = _left(session.budget)
     last = session.submit("fit-all-rows", fit_rows, data, drawn, parameters, settings, left)
     return session.results(last)
