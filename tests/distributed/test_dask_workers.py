@@ -120,8 +120,8 @@ def interrupt():
 
 
 def slow(part):
-    """Rows that take longer than any test."""
-    time.sleep(10 * PATIENCE)
+    """Rows that take long."""
+    time.sleep(PATIENCE)
     return part
 
 
@@ -192,15 +192,15 @@ def test_an_interrupt_while_results_are_awaited_cancels_them():
     def interrupt_while_it_runs():
         while not any(client.processing().values()):
             time.sleep(0.05)
-        seen.append(n_tasks(client))
+        seen.extend([n_tasks(client), time.monotonic()])
         _thread.interrupt_main()
 
     threading.Thread(target=interrupt_while_it_runs).start()
-    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         DaskBayesPointClassifier(one()).fit(at.map_blocks(slow, dtype=at.dtype, meta=X[:0]), y)
-    assert time.monotonic() - begun < PATIENCE
-    assert seen[0]
+    n_running, interrupted = seen
+    assert n_running
+    assert time.monotonic() - interrupted < PATIENCE / 2  # it did not wait for them
     assert left_over(client) == 0
 
 
