@@ -215,3 +215,22 @@ def test_a_client_that_is_not_the_current_one():
         assert clone(many).client is other
         found = other.compute(many.predict(at)).result()
         assert many.score(at, y) == (found == Y[:120]).mean()
+
+
+def test_a_client_that_cannot_wait_is_refused():
+    import asyncio
+
+    from distributed import Client
+
+    here = {"processes": False, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}
+
+    async def fit():
+        async with Client(**here, asynchronous=True) as client:
+            with pytest.raises(ValueError, match="client is asynchronous"):
+                DaskBayesPointClassifier(one(), client).fit(*on_cluster(X, Y))
+
+    asyncio.run(fit())
+    with Client(**here) as closed:
+        pass
+    with pytest.raises(ValueError, match="client is closed"):
+        DaskBayesPointClassifier(one(), closed).fit(*on_cluster(X, Y))

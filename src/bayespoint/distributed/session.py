@@ -37,14 +37,16 @@ def dask_client(client: Any = None) -> Any:
         raise ImportError(
             "DaskBayesPointClassifier needs dask and distributed: pip install 'bayespoint[dask]'."
         ) from error
-    if client is not None:
-        return client
     try:
-        return get_client()
+        client = get_client() if client is None else client
     except ValueError as error:
         raise ValueError(
             "there is no Dask client: start one, client = distributed.Client(), or pass client=."
         ) from error
+    if client.asynchronous or client.status == "closed":
+        how = "asynchronous, and would wait for itself" if client.asynchronous else "closed"
+        raise ValueError(f"the Dask client is {how}: start another one, distributed.Client().")
+    return client
 
 
 # Bytes that the libraries of a worker take, and copies of what a task works on that there may be at
