@@ -24,6 +24,7 @@ Data sets come from the folder named in BAYESPOINT_DATA.
 import argparse
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -55,6 +56,7 @@ def main():
     chosen = [one for one in quoted(options.pages) if wanted(one, options)]
     chosen.sort(key=lambda one: [text in one.command for text in options.texts], reverse=True)
     if not options.run:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # | head ends the list
         for one in chosen:
             how = f" ({one.how})" if one.how else ""
             print(f"{one.page.name}:{one.line + 1:<5} {age(one):<28} {one.command}{how}")

@@ -43,6 +43,8 @@ def test_a_wrong_target_is_bad_usage(iris, tmp_path):
     fails(2, "train", iris.data, "--target", "Species", *base, words="only in case")
     (tmp_path / "d.csv").write_text("a b c\n1 2 x\n3 4 y\n", encoding="utf-8")
     fails(2, "train", tmp_path / "d.csv", "--target", "c", *base, words="separated by , ; tab or |")
+    (tmp_path / "d.csv").write_text("1.5,x\n2.5,y\n", encoding="utf-8")
+    fails(2, "train", tmp_path / "d.csv", "--target", "c", *base, words="give --no-header")
     assert not (tmp_path / "x.bpm").exists()
 
 

@@ -88,7 +88,7 @@ def test_progress_is_a_bar_on_a_terminal():
         budget = Budget(label="bayespoint")
         budget.show(0, 1, "choosing settings,")
         budget.show(100, 100, "draws,")
-    assert "training: draws" in shown.getvalue()
+    assert "training: 100 of 100 draws" in shown.getvalue()
 
 
 def test_time_left_is_that_expected_and_a_phase_may_know_better():
@@ -99,7 +99,7 @@ def test_time_left_is_that_expected_and_a_phase_may_know_better():
     assert pace.words() == "training: choosing settings, about 17 minutes left"
     assert 0 < pace.reached() < 0.1  # the bar moves from the start
     assert pace.take("\rbayespoint [##......] 25/100 % of cells, about 5 s left, 10.0 s   ")
-    assert pace.words() == "training: % of cells, about 5 s left"
+    assert pace.words() == "training: 25 % of cells, about 5 s left"
     pace.expected = 1e-9
     assert pace.reached() == Pace.ALMOST
     assert not pace.take("something else")

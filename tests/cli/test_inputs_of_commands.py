@@ -15,7 +15,7 @@ FILES = {
     "single precision": ({"X": X.astype(np.float32), "y": Y}, ""),
     "big-endian": ({"X": X.astype(">f8"), "y": Y}, ""),
     "labels in words": ({"X": X, "y": np.where(Y, "yes", "no")}, ""),
-    "infinity": ({"X": INFINITE, "y": Y}, "column 'x0', row 3: the number is infinite"),
+    "infinity": ({"X": INFINITE, "y": Y}, "the number in row 3 is infinite"),
     "complex": ({"X": X + 1j, "y": Y}, "the array 'X' holds complex128, not numbers"),
     "dates": ({"X": X.astype("M8[s]"), "y": Y}, "the array 'X' holds datetime64[s], not numbers"),
     "words": ({"X": X.astype(str), "y": Y}, "the array 'X' holds <U"),

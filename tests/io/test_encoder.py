@@ -102,6 +102,18 @@ def test_too_many_categories_name_the_column_and_the_remedy():
     assert len(TableEncoder(60).fit(names).feature_names_) == 61
 
 
+def test_infinite_numbers_are_listed_with_other_columns_of_no_use():
+    fine, endless = list(map(float, range(60))), [*map(float, range(59)), np.inf]
+    names = [f"row {i}" for i in range(60)]
+    with pytest.raises(UnusableColumnsError, match=r"'a': the number in line 61 is inf") as no:
+        TableEncoder().fit(table(a=endless, x=fine, id=names, b=endless))
+    assert list(no.value.reasons) == ["a", "id", "b"]
+    encoder = TableEncoder().fit(table(x=fine))
+    assert encoder.transform(table(x=fine, other=endless)).shape == (60, 1)
+    with pytest.raises(TableError, match=r"column 'x': the number in line 61 is infinite"):
+        encoder.transform(table(x=endless))
+
+
 def test_two_features_of_one_name_are_refused():
     days = [f"{day}.5.{2020 + day % 3}" for day in range(1, 31)]
     plain = {"sold": days, "x": list(map(float, range(30)))}

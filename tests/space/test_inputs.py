@@ -124,6 +124,8 @@ def test_columns_of_a_data_frame_are_named():
         clf.fit(frame, y)
     with pytest.raises(ValueError, match="NaN in columns 'b', and BayesPoint"):
         clf.fit(frame.assign(b=np.nan), y)
+    with pytest.raises(ValueError, match=r"infinity .*in columns 'b'\.$"):
+        clf.fit(frame.assign(b=[1.0, np.inf, *[0.0] * (len(frame) - 2)]), y)
     with pytest.raises(ValueError, match=r"words .*in columns 'colour', and"):
         clf.fit(frame.assign(colour="red"), y)
     with pytest.raises(ValueError, match=r"datetime64.* in columns 'day': .*TableEncoder"):

@@ -107,6 +107,6 @@ def say_importances(output: Output, columns: Sequence[Ranked], left_out: str = "
     shown = [printable(column.name, SHOWN_NAME) for column in columns[:SHOWN_COLUMNS]]
     width = max(map(len, shown))
     for name, column in zip(shown, columns, strict=False):
-        output.say(f"  {name:<{width}} {column.mean:>8.4f} ± {column.error:.4f}")
+        output.say(f"  {name:<{width}} {column.mean:>z8.4f} ± {column.error:.4f}")
     if len(columns) > SHOWN_COLUMNS:
         output.say(f" {and_more(len(columns) - SHOWN_COLUMNS)}")

@@ -102,6 +102,8 @@ def check_column(table: Table, name: str, option: str) -> None:
 def _hint_on_column(names: Sequence[str], name: str) -> str:
     if len(names) == 1 and len(names[0].split()) > 1:
         return " Columns must be separated by , ; tab or |, and the first line has none of them."
+    if any(parse_number(other) is not None for other in names):
+        return " If the first line holds data and no names, give --no-header: columns are x0, x1, …."
     same = [other for other in names if other.casefold() == name.casefold()]
     if same:
         return f" '{printable(same[0])}' differs only in case."
@@ -357,9 +359,9 @@ def plain_table(model: Model, table: Table) -> Table:
             f"training."
         )
     for name, column in zip(table.names, table.columns, strict=True):
-        if column.dtype == object or np.isnan(column).any():
+        if column.dtype == object or not np.isfinite(column).all():
             raise TableError(
-                f"column '{printable(name)}' holds text or missing values; this model was saved "
-                f"without an encoder and takes numbers only."
+                f"column '{printable(name)}' holds text, or values that are missing or infinite; "
+                f"this model was saved without an encoder and takes numbers only."
             )
     return table

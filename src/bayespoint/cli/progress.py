@@ -50,7 +50,7 @@ class Pace:
         found = self.LINE.search(text)
         if found:
             done, total = int(found[1]), int(found[2])
-            self.phase = found[3].strip()
+            self.phase = _counted(done, total, found[3].strip())
             self.share = done / total if done < total > 1 else 0.0
         return found is not None
 
@@ -67,6 +67,13 @@ class Pace:
             return text
         left = self.expected - self.elapsed()
         return f"{text}, {in_minutes(left)} left" if left > 0 else f"{text}, longer than expected"
+
+
+def _counted(done: int, total: int, what: str) -> str:
+    """Words on a phase, with how much of it is done where it has parts."""
+    if total == 1:
+        return what
+    return f"{done} {what}" if what.startswith("%") else f"{done:,} of {total:,} {what}"
 
 
 def in_minutes(seconds: float) -> str:

@@ -5,6 +5,7 @@ error names the argument. `check_answers` is the last step before predictions ar
 """
 
 import re
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -126,7 +127,7 @@ def _rows(X: Any) -> Any:
         found = f"an array of {wrong[0]}"
         if names:  # words beside dates are as wrong
             odd = [str(kind) for kind in kinds if getattr(kind, "kind", "f") not in "biuf"]
-            found = f"columns of {', '.join(dict.fromkeys(odd))}{_named_columns(X, gaps=False)}"
+            found = f"columns of {', '.join(dict.fromkeys(odd))}{_named_columns(X, _is_odd)}"
         raise ValueError(
             f"X must hold numbers; got {found}: convert the values, or let "
             f"bayespoint.io.encoder.TableEncoder do so."
@@ -202,10 +203,12 @@ def _explained(
     if encodes and (gaps or words):
         found = "contains NaN" if gaps else f"holds words ({error})"
         text = (
-            f"Input X {found}{_named_columns(X, gaps)}, and {encodes} takes numbers without gaps. "
+            f"Input X {found}{_named_columns(X, _has_gaps if gaps else _is_odd)}, and {encodes} takes numbers without gaps. "
             f"make_pipeline(TableEncoder(), {encodes}()), with bayespoint.io.encoder.TableEncoder, "
             f"fills gaps in and encodes words and dates; or leave these rows or columns out."
         )
+    elif "X contains infinity" in text:
+        text = f"{text.rstrip('.')}{_named_columns(X, _is_infinite)}."
     elif "inconsistent numbers of samples" in text:
         text = f"X and y: {text}"
     elif not re.match(rf"(Input )?{re.escape(argument)}\b", text):
@@ -213,12 +216,25 @@ def _explained(
     return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
 
-def _named_columns(X: Any, gaps: bool) -> str:
-    """Names of columns of a data frame that have gaps, or that are no numbers; else nothing."""
+def _has_gaps(column: Any) -> bool:
+    return bool(column.isna().any())
+
+
+def _is_odd(column: Any) -> bool:
+    """Whether a column of a data frame holds no numbers."""
+    return column.dtype.kind not in "biuf"
+
+
+def _is_infinite(column: Any) -> bool:
+    """Whether numbers of a column are infinite."""
+    return bool(np.isinf(column.to_numpy(dtype=float, na_value=np.nan)).any())
+
+
+def _named_columns(X: Any, wanted: Callable[[Any], bool]) -> str:
+    """Names of some columns of a data frame, for a message; nothing where X is something else."""
     if not (hasattr(X, "columns") and hasattr(X, "isna") and hasattr(X, "dtypes")):
         return ""
-    found = X.isna().any() if gaps else [kind.kind not in "biuf" for kind in X.dtypes]
-    names = [repr(name) for name, odd in zip(X.columns, found, strict=True) if odd]
+    names = [repr(name) for i, name in enumerate(X.columns) if wanted(X.iloc[:, i])]
     shown = ", ".join(names[:SHOWN_COLUMNS]) + (", …" if len(names) > SHOWN_COLUMNS else "")
     return f" in columns {shown}" if names else ""
 

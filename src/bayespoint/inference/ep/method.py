@@ -39,7 +39,8 @@ def propagate_machines(
     deviations, or of its variance, as a share.
     """
     K, found = problem.rows.matrix(), []
-    make = engines_of(problem.rows).site_blocks(problem.rows, len(problem.odds))
+    n_machines = len(problem.odds)
+    make = engines_of(problem.rows).site_blocks(problem.rows, n_machines)
     copies = copies_of(problem)
     for machine, odds in enumerate(problem.odds):
         likelihood = Likelihood(
@@ -54,7 +55,7 @@ def propagate_machines(
         space = problem.space(machine)
         space.ridge = problem.ridge / copies
         found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
-        plan.budget.show(machine + 1, len(problem.odds), "machines,")
+        plan.budget.show(machine + 1, n_machines, "machines," if n_machines > 1 else "fitting,")
     plan.budget.close()
     return found
 

@@ -125,6 +125,17 @@ def is_missing(column: Array) -> Array:
     return np.isnan(column)
 
 
+def infinity(table: Table, column: Array) -> str:
+    """Which number of a column is infinite; nothing where all are finite."""
+    infinite = np.isinf(column)
+    if not infinite.any():
+        return ""
+    return (
+        f"the number in {table.place(int(infinite.argmax()))} is infinite or too large (beyond "
+        f"1.8e308); leave the cell empty if the value is not known."
+    )
+
+
 def fit_number(name: str, column: Array, n_knots: int = 0) -> Number | None:
     """Median, mean and scale of a column, safe from overflow; None if it does not vary.
 
@@ -196,6 +207,8 @@ def as_numbers(table: Table, name: str, column: Array, notation: Notation = PLAI
     Else a TableError that names the first cell which is none.
     """
     if column.dtype != object:
+        if words := infinity(table, column):
+            raise TableError(f"column '{printable(name)}': {words}")
         return column
     texts = clean_text(column)
     if not all(text is None or notation.number(text) is not None for text in texts):

@@ -25,6 +25,7 @@ from bayespoint.io.encoder.columns import (
     fit_category,
     fit_number,
     hint_on_case,
+    infinity,
     is_missing,
     may_be_filled,
     one_hot,
@@ -187,7 +188,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ------
         UnusableColumnsError
             Naming all columns that are neither numbers nor dates, and have too many different
-            values for categories; and columns with the name of a feature of another one.
+            values for categories; columns with an infinite number; and columns with the name of a
+            feature of another one.
         """
         self._check()
         if decimal is not None:
@@ -240,6 +242,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             number = fit_number(name, notation.numbers(column), n_knots)
             return None if number is None else number._replace(notation=notation)
         if column.dtype != object:
+            if words := infinity(table, column):
+                raise TableError(words)
             return fit_number(name, column, n_knots)
         why = "" if categorical else why_text(table, column)
         category = fit_category(name, column, self.max_categories, why)

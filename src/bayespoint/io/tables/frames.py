@@ -63,9 +63,11 @@ def _missing(column: Array) -> Array:
 
 
 def _column(values: Array, missing: Array) -> Array:
-    """Numbers, NaN where missing, if all that is there are numbers; else text."""
+    """Numbers, NaN where missing, if all that is there are numbers or durations; else text."""
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
+    if values.dtype.kind == "m":
+        return values / np.timedelta64(1, "s")
     if values.dtype.kind == "M":
         values = values.astype("datetime64[s]")  # as texts, hours alone have no minutes
     there = values[~missing]

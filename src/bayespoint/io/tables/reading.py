@@ -81,7 +81,7 @@ def read_table(
     Returns
     -------
     Table
-        A column is numerical if every cell that is not missing is a finite number; otherwise it is
+        A column is numerical if every cell that is not missing is a number; otherwise it is
         text (in which `TableEncoder` may find numbers with decimal commas, and dates). Missing
         values are empty cells, NA, N/A, NaN, nan, null, NULL, None and ?.
 

@@ -237,19 +237,11 @@ class Table(NamedTuple):
 
 
 def checked(table: Table) -> Table:
-    """Return the table if names, sizes and numbers are fine; raise a TableError if not."""
+    """Return the table if names and sizes are fine; raise a TableError if not."""
     check_names(table.names)
     check_size(table.n_rows, len(table.names))
     if table.n_rows == 0:
         raise TableError("there are names of columns but no rows of data.")
-    for name, column in zip(table.names, table.columns, strict=True):
-        if column.dtype == object or not np.isinf(column).any():
-            continue
-        row = int(np.isinf(column).argmax())
-        raise TableError(
-            f"column '{printable(name)}', {table.place(row)}: the number is infinite or too large "
-            f"(beyond 1.8e308). Leave the cell empty if the value is not known."
-        )
     return table._replace(trusted=not _LIMITED.get())
 
 

@@ -287,6 +287,11 @@ def names_of(records: Iterator[Record], header: bool) -> tuple[str, ...]:
     if not header:
         return numbered_names(len(first))
     names = tuple(name.strip() for name in first)
+    if names[0].casefold() == "sep=":
+        raise TableError(
+            "the first line says how cells are separated, and holds no names of columns: take it "
+            "out."
+        )
     values = [parse_number(name) for name in names]
     if all(value is not None and value == value for value in values):
         raise TableError(
