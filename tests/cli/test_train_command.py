@@ -182,7 +182,7 @@ def test_a_device_that_is_not_there(iris, tmp_path, monkeypatch):
     monkeypatch.setattr(BayesPointClassifier, "fit", none)
     fails(
         2, "train", iris.data, "--target", "species", "--model", tmp_path / "m.bpm",
-        "--device", "cuda", words="there is no GPU; use device='cpu'",
+        "--device", "cuda", words="--device 'cuda': there is no GPU; use --device 'cpu'",
     )  # fmt: skip
 
 

@@ -57,7 +57,9 @@ def exit_codes(stopped: str = "stopped") -> Iterator[None]:
     except KeyboardInterrupt as error:
         _print_error(str(error) or stopped)
         raise typer.Exit(INTERRUPTED) from None
-    except (UsageError, DeviceError) as error:
+    except DeviceError as error:
+        _fail(in_options(error), BAD_USAGE)
+    except UsageError as error:
         _fail(str(error), BAD_USAGE)
     except (TableError, ModelFileError) as error:
         _fail(str(error), BAD_DATA)

@@ -385,7 +385,8 @@ def warn_if_moving(posterior: GaussianPosterior, problem: str = "") -> None:
     """Warn when sites have not converged."""
     if not posterior.converged:
         warn(
-            f"expectation propagation{problem} did not converge in {posterior.sweeps} sweeps: "
+            f"expectation propagation{problem} did not converge in {posterior.sweeps} "
+            f"sweep{'s' * (posterior.sweeps != 1)}: "
             f"one more would change outputs by {posterior.change:.2g} standard deviations. Raise "
             f"max_time where it is set, raise softness, or use the billiard.",
             ConvergenceWarning,
