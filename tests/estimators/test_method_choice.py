@@ -60,7 +60,7 @@ def test_held_out_labels_choose_between_cells_and_perceptrons():
     for kind, rows, y in (("noisy", X, noisy), ("clean", wide, wide.sum(axis=1) > 0)):
         clf = BayesPointClassifier(gamma=0.05, softness=0.1, bias=1.0, **FEW).fit(rows, y)
         found[kind] = clf.inference_
-        told = r"log-loss ([\d.]+) by cells of rows and ([\d.]+) by"
+        told = r"labels: ([\d.]+) by EP in cells, ([\d.]+) by"
         figures = re.search(told, clf.inference_reason_)
         by_cells, by_perceptrons = map(float, figures.groups())
         assert (clf.inference_ == "ep") == (by_perceptrons > settling.AHEAD * by_cells)

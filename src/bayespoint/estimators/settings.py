@@ -427,9 +427,9 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
         enough = enough if of_sample else np.inf
         best = trials.best(best, search.names, search.biases, enough)
     by_cells = -trials.value(best)
-    figures = f"{by_cells:.4f} by cells of rows and {by_drawn:.4f} by perceptrons"
-    rule = f"which are used if it is lower by {1 - ahead:.0%}"
-    reason = f"many rows; held-out labels of {len(sample):,} have log-loss {figures} ({rule})"
+    figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
+    rule = f"which are used if theirs is lower by {1 - ahead:.0%}"
+    reason = f"many rows; log-loss of {len(sample):,} held-out labels: {figures}, {rule}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > ahead * by_cells:
