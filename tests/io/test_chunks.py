@@ -27,6 +27,7 @@ SOUND = {
     "old line ends": (("x,w,y\n" + ROWS).replace("\n", "\r"), {}),
     "no header": (ROWS, {"header": False}),
     "semicolons": (("x,w,y\n" + ROWS).replace(",", ";"), {}),
+    "a line for Excel": ("sep=;\n" + ("x,w,y\n" + ROWS).replace(",", ";"), {}),
     "quoted ends": ('x,y\n1,"a\nb"\n2,"c ""d"""\n3,e\n\n\n', {}),
     "beyond ASCII": ("x,y\n1,ä\n1_0,b\n٣,c\n", {}),
 }

@@ -67,8 +67,8 @@ BAD_CSV = [
     ("a,b\n1\n", "line 2 has 1 cell where .* empty"),
     ("a,b\n1,2\n1,2,3\n", "line 3 has 3 cells where there are 2"),
     ("a,b\n1,2\n\n3,4\n", "line 3 is empty"), ("a,a\n1,2\n", "called 'a'"),
-    ("a,,b\n1,2,3\n", "column 2 has no name"),
-    ("1,2\n3,4\n", "first line must hold the names"), ("sep=;\na;b\n1;2\n", "take it out"),
+    ("a,,\n1,2,3\n", "columns 2, 3 have no name"),
+    ("1,2\n3,4\n", "first line must hold the names"),
     ('a,b\n1,"x\n', "line 2.* never closed"), ('a,b\n1,"x"y\n', "line 2: a quote"),
     ("a\n1\0\n", "line 2 holds a NUL"), (b"a\n\xff\n", "line 2 is not UTF-8"),
     ("a\n雑音\n".encode("shift_jis"), "not UTF-8"),
@@ -80,6 +80,19 @@ BAD_CSV = [
 
 def test_bad_csv_is_refused_with_its_line(tmp_path):
     assert_not_read(tmp_path, BAD_CSV, "data.csv")
+
+
+def test_a_line_that_tells_the_delimiter_is_no_line_of_names(tmp_path):
+    table = read(tmp_path, "sep=;\na;b\n1,5;x\n2,5;y\n")
+    assert table.names == ("a", "b")
+    assert values(table) == [["1,5", "2,5"], ["x", "y"]]
+    assert table.lines.tolist() == [3, 4]
+
+
+def test_columns_without_a_name_are_called_by_their_number(tmp_path):
+    table = read(tmp_path, ",a,b,\n0,1,2,\n1,3,4,\n")
+    assert table.names == ("column 1", "a", "b", "column 4")
+    assert values(table) == [[0.0, 1.0], [1.0, 3.0], [2.0, 4.0], [None, None]]
 
 
 def test_what_is_not_a_number_makes_text(tmp_path):

@@ -62,11 +62,12 @@ class ChunkReader:
         head = _head(lines)
         self._delimiter = delimiter or sniffed(head[-1].strip("\r\n"), decimal)
         records = records_of(_taped(chain(head, lines), self._kept), self._delimiter)
-        first = _first(records)
-        self.names = names_of(iter(first), header)
         if header:
+            self.names = names_of(records, header)
             self._kept.clear()
         else:
+            first = _first(records)
+            self.names = names_of(iter(first), header)
             records = chain(first, records)
         self._records = sound_records(records, len(self.names))
 

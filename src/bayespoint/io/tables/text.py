@@ -44,6 +44,8 @@ PIECE = 2**20
 # The first line, of which so many bytes tell the delimiter.
 FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]{0,1000000})")
 DELIMITERS = (",", ";", "\t", "|")
+# Cells of the line "sep=;", which some programs write before the names, for Excel.
+SEPARATOR = ["sep=", ""]
 # Characters of a text in Windows-1252: letters, quotes and signs of Western Europe. Texts in other
 # encodings have others as well.
 WESTERN = re.compile("[\t\n\r -~À-ÖØ-öø-þŒœŠšŽž\xa0¡¿«»‹›‘’‚“”„–—…•·´ªº°§±²³µ¼½¾€£¥¢©®™‰]*")
@@ -282,22 +284,26 @@ def _quoting(problem: str, line: int, last: int) -> str:
 
 
 def names_of(records: Iterator[Record], header: bool) -> tuple[str, ...]:
-    """Names of the columns by the first record; without a header x0, x1, …."""
-    _, first = next((record for record in records if record[1]), (0, []))
+    """Names of the columns by the first record; without a header x0, x1, ….
+
+    The third column is called "column 3" if it has no name, as row names of programs and cells
+    after a last delimiter have none.
+    """
+    there = (cells for _, cells in records if cells)
+    first = next(there, [])
     if not header:
         return numbered_names(len(first))
+    if first == SEPARATOR:
+        first = next(there, [])
     names = tuple(name.strip() for name in first)
-    if names[0].casefold() == "sep=":
-        raise TableError(
-            "the first line says how cells are separated, and holds no names of columns: take it "
-            "out."
-        )
     values = [parse_number(name) for name in names]
     if all(value is not None and value == value for value in values):
         raise TableError(
             f"the first line must hold the names of the columns, but all its cells are numbers "
             f"({listed(names, 3)}): add a line of names, or give --no-header."
         )
+    if 2 * names.count("") <= len(names):  # else it is no line of names
+        names = tuple(name or f"column {number}" for number, name in enumerate(names, 1))
     check_names(names)
     return names
 
