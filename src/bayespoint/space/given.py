@@ -203,7 +203,8 @@ def _explained(
     if encodes and (gaps or words):
         found = "contains NaN" if gaps else f"holds words ({error})"
         text = (
-            f"Input X {found}{_named_columns(X, _has_gaps if gaps else _is_odd)}, and {encodes} takes numbers without gaps. "
+            f"Input X {found}{_named_columns(X, _has_gaps if gaps else _is_odd)}, and {encodes} "
+            f"takes numbers without gaps. "
             f"make_pipeline(TableEncoder(), {encodes}()), with bayespoint.io.encoder.TableEncoder, "
             f"fills gaps in and encodes words and dates; or leave these rows or columns out."
         )
