@@ -125,8 +125,8 @@ BAD = [
     ({"costs": "cheap"}, "costs='cheap' are not numbers"),
     ({"costs": FRAME.rename(index={1: "1"})}, "true class '1', which is not among the classes"),
     ({"costs": FRAME.rename(columns={1: "yes"})}, "costs names the decision 'yes'"),
-    ({"costs": FRAME.iloc[:1]}, "costs says nothing of the true class 1"),
-    ({"costs": FRAME[[0, "reject"]]}, "costs says nothing of the decision 1"),
+    ({"costs": FRAME.iloc[:1]}, "costs does not have the true class 1"),
+    ({"costs": FRAME[[0, "reject"]]}, "costs does not have the decision 1"),
     ({"costs": {0: {0: 0, 1: 1}, 1: {0: 1, 1: 0}, 2: 5}}, r"costs\[2\]=5 is not a mapping"),
     ({"costs": {0: [0, 1], 1: [1, 0]}}, r"costs\[0\]=\[0, 1\] is not a mapping; give each true"),
     ({"costs": pd.concat([FRAME, FRAME])}, "costs has more than one row 0"),
@@ -135,7 +135,7 @@ BAD = [
     ({"costs": COSTS, "coverage": 0.9}, "coverage=0.9 and costs are both given"),
     ({"costs": COSTS, "max_risk": 0.1}, "max_risk=0.1 and costs are both given"),
     ({"costs": COSTS, "min_recall": {1: 0.9}}, "costs and min_precision or min_recall are both"),
-    ({"costs": COSTS, "reject_cost": 0.5}, "reject_cost=0.5 is given beside costs"),
+    ({"costs": COSTS, "reject_cost": 0.5}, "reject_cost=0.5 is given together with costs"),
     ({"costs": COSTS, "confidence": "gap"}, "confidence='gap' plays no part with costs"),
     ({"costs": COSTS, "reject_label": 1}, "reject_label=1 is one of the classes"),
 ]  # fmt: skip
@@ -174,7 +174,7 @@ def test_class_weights_beside_costs_are_refused(estimator):
     X = rng.normal(size=(40, 2)) + y[:, None]
     inside = make_pipeline(StandardScaler(), clone(estimator))
     for wrapped in (estimator, inside, FrozenEstimator(clone(estimator).fit(X, y))):
-        with pytest.raises(ValueError, match=r"class_weight=.* would count beside costs"):
+        with pytest.raises(ValueError, match=r"class_weight=.* would count twice with costs"):
             RejectingClassifier(wrapped, costs=COSTS).fit(X, y)
 
 

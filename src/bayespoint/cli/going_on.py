@@ -100,17 +100,17 @@ def check_goes_on(classifier: Classifier, name: str) -> None:
     """
     if isinstance(classifier, RejectingClassifier):
         raise UsageError(
-            f"{name} decides by a threshold or costs that suit its training rows, and need not "
-            f"suit more of them. Train again with all rows, or train without --coverage and "
-            f"--max-risk, limits or costs to continue."
+            f"{name} decides by a threshold or costs that were chosen for its training rows, "
+            f"and may not suit more rows. Train again with all rows, or train without --coverage "
+            f"and --max-risk, limits or costs to continue."
         )
     if getattr(classifier, "stream_", None) is not None and hasattr(classifier, "partial_fit"):
         return
     method = classifier.inference_
     if method == "ep":
         raise UsageError(
-            f"{name} does not hold what it takes to go on, as it was written by an older version, "
-            f"or in Python with another decision than by votes: train it again."
+            f"{name} lacks what is needed to continue: it was written by an older version, or in "
+            f"Python with another decision than votes; train it again."
         )
     title = METHODS[method].title if method in METHODS else method
     raise UsageError(

@@ -117,8 +117,8 @@ def check_beside(estimator: Any, reject_cost: Any = None, confidence: Any = "aut
     """Refuse parameters that would say again, or otherwise, what decisions cost."""
     if reject_cost is not None:
         raise ValueError(
-            f"reject_cost={reject_cost} is given beside costs; leave it out, and give costs a "
-            "column for rejecting"
+            f"reject_cost={reject_cost} is given together with costs; leave it out, and give "
+            "costs a column for rejecting"
         )
     if not (isinstance(confidence, str) and confidence == "auto"):
         raise ValueError(
@@ -127,6 +127,6 @@ def check_beside(estimator: Any, reject_cost: Any = None, confidence: Any = "aut
         )
     for name, value in class_weights_of(estimator).items():
         raise ValueError(
-            f"{name}={value!r} of the estimator shifts its probabilities, and would count beside "
-            "costs; set it to None, and say in costs what mistakes cost"
+            f"{name}={value!r} of the estimator shifts its probabilities, and would count "
+            "twice with costs; set it to None, and say in costs what mistakes cost"
         )

@@ -102,7 +102,7 @@ def _check_names(what: str, found: Any, wanted: list[Any], classes: list[Any]) -
         )
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise ValueError(f"costs says nothing of the {what} {missing[0]!r}; add it")
+        raise ValueError(f"costs does not have the {what} {missing[0]!r}; add it")
 
 
 def costs_of_rows(costs: Any, X: Any, n_rows: int, n_classes: int) -> Array:

@@ -259,7 +259,7 @@ def log_class_weights(class_weight: Any, classes: Array, totals: Array) -> Array
     if unknown and any(c not in class_weight for c in classes.tolist()):
         raise ValueError(
             f"class_weight names {unknown[:5]}, which are not among the classes "
-            f"{classes[:10].tolist()}; use the labels as they stand in y."
+            f"{classes[:10].tolist()}; use the labels as they are in y."
         )
     weights = [class_weight.get(c, 1.0) for c in classes.tolist()]
     if not all(is_number(weight, above=0) for weight in weights):
@@ -274,7 +274,7 @@ def class_noise(label_noise: Any, classes: Array) -> Array:
         if unknown:
             raise ValueError(
                 f"label_noise names {unknown[:5]}, which are not among the classes "
-                f"{classes[:10].tolist()}; use the labels as they stand in y."
+                f"{classes[:10].tolist()}; use the labels as they are in y."
             )
         return np.array([label_noise.get(c, 0.0) for c in classes.tolist()], dtype=np.float64)
     rates = np.asarray(label_noise, dtype=np.float64)
