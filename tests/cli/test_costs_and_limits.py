@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.cli import fails, run, well, write
 
+from bayespoint.cli.wanted import read_costs
 from bayespoint.io.model_file import load, save
 
 SETTINGS = ["--inference", "ep", "--n-jobs", "1"]
@@ -127,6 +128,14 @@ def test_limits_that_reject_every_row_are_told(rows, tmp_path):
 
 
 @pytest.mark.usefixtures("given")
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_costs_may_have_the_delimiters_of_data(costs, tmp_path, mark):
+    other = tmp_path / "other.csv"
+    other.write_text(costs.read_text().replace(",", mark))
+    assert read_costs(other) == read_costs(costs)
+    assert read_costs(other)["yes"] == {"yes": 0, "no": 4, "reject": 0.3}
+
+
 def test_costs_are_cross_validated(rows, costs):
     options = ["--target", "kind", "--folds", "2", "--costs", costs, *SETTINGS]
     assert "cost of a row" in well("cross-validate", rows, *options).output

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bayespoint.cli.output import UsageError, shown_path
 from bayespoint.io.tables import printable
+from bayespoint.io.tables.text import sniffed
 
 # Costs of so many classes are more than anyone writes; a longer file is another one.
 MOST_ROWS = 1_000
@@ -15,7 +16,8 @@ MOST_ROWS = 1_000
 def read_costs(path: Path) -> dict[str, dict[str, float]]:
     """Costs by true class and decision, of a CSV file.
 
-    The first column has the true classes, the others are decisions: classes, or ``reject``.
+    The first column has the true classes, the others are decisions: classes, or ``reject``. The
+    first line tells the delimiter, as that of data does.
 
     Parameters
     ----------
@@ -28,7 +30,9 @@ def read_costs(path: Path) -> dict[str, dict[str, float]]:
     where = f"--costs {shown_path(path)}"
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = list(islice(csv.reader(stream), MOST_ROWS + 1))
+            mark = sniffed(stream.readline(csv.field_size_limit()))
+            stream.seek(0)
+            lines = list(islice(csv.reader(stream, delimiter=mark), MOST_ROWS + 1))
     except (OSError, UnicodeError, csv.Error) as error:
         raise UsageError(f"{where} could not be read: {printable(error)}.") from None
     if len(lines) > MOST_ROWS:
