@@ -372,6 +372,33 @@ def test_what_a_link_says_of_a_row_that_it_has_not_seen(n_classes, noise, most_c
     assert apart[0] < 0.2 * apart[2]
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_what_a_link_says_of_a_row_where_outputs_of_others_come_from_fits_with_it(noise):
+    """Beside a fit to the outputs that others have without the row; control: told of no moves."""
+    rng = np.random.default_rng(11)
+    n, label = 90, rng.integers(3, size=90)
+    outputs = 0.7 * rng.normal(size=(n, 3)) + np.eye(3)[label]
+    outputs = outputs @ (np.eye(3) + 0.3 * rng.normal(size=(3, 3)))
+    # Without a row outputs of others fall for its class, and rise for the other ones.
+    moves = -0.1 * rng.random((3, n, n)) * (2.0 * np.eye(3)[label].T - 1)[:, :, None]
+    moves[:, np.arange(n), np.arange(n)] = 0.0
+    how = {"noise": noise, "usual": VOTES_USUAL}
+    blocks = [(c, rows, moves[c][rows]) for c in range(3) for rows in np.array_split(range(n), 2)]
+    plain, knowing = (fit_links(outputs, label, ones(label), moves=m, **how) for m in ((), blocks))
+    assert_array_equal(knowing.link.weights, plain.link.weights)
+    apart = []
+    for i in range(n):
+        there = outputs + moves[:, i].T
+        refitted = fit_link(*without(i, there, label, ones(label)), **how)
+        told = [
+            np.log(votes_of(link.scores(outputs[i]), 3)[label[i]])
+            for link in (refitted, knowing.without[i], plain.without[i])
+        ]
+        apart.append(np.subtract(told[1:], told[0]))
+    of_knowing, of_plain = np.abs(apart).mean(axis=0)
+    assert of_knowing < 0.3 * of_plain
+
+
 def without(rows, outputs, label, weight):
     """Outputs, labels and weights without a copy of some rows."""
     fewer = weight.copy()

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from bayespoint._support.types import Array
 from bayespoint.estimators.calibration import MOST_FITTED, cosines_known, link_points
@@ -25,7 +26,15 @@ from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
 from bayespoint.space.decisions import combine_votes
 from bayespoint.space.kernels import Kernel
-from bayespoint.space.links import VOTES_USUAL, FittedLink, Link, fit_links, vote_outputs, votes_of
+from bayespoint.space.links import (
+    VOTES_USUAL,
+    FittedLink,
+    Link,
+    Moves,
+    fit_links,
+    vote_outputs,
+    votes_of,
+)
 from bayespoint.space.merging import contested
 
 # Calibrated probabilities take labels for wrong at this rate over the number of rows at least: what
@@ -115,10 +124,27 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
     links = fit_links(
         outputs, label[told], weight[told], noise=noise, usual=VOTES_USUAL,
         by_outputs=data.inputs.diagonal() is not None,  # rows of a Gram matrix stay as given
+        moves=_moves(inferred, data, z, told),
     )  # fmt: skip
     fold = np.full(len(label), -1)
     fold[told] = links.fold
     return links._replace(fold=fold)
+
+
+def _moves(inferred: Gaussian | Cells, data: TrainingData, z: Array, told: Array) -> Moves:
+    """How what the link takes of points that are told moves where one of them is left out.
+
+    Of cells nothing is known: they hold so many points that it matters little.
+    """
+    if isinstance(inferred, Cells):
+        return
+    alone, own = ~contested(data.distinct), data.own_copies
+    for machine, posterior in enumerate(inferred.posteriors):
+        for rows, moves in posterior.moves_of_others(alone, own):
+            kept = np.isin(rows, told)
+            before = z[machine, told]
+            after = log_ndtr(before + moves[np.ix_(kept, told)])
+            yield machine, np.searchsorted(told, rows[kept]), after - log_ndtr(before)
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:

@@ -6,9 +6,9 @@ seen. One positive number times the identity is a temperature; the full matrix l
 one-against-the-rest machines confuse correct each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -52,6 +52,10 @@ STEEPEST = 1e-6
 
 # Of what a point knows of its own scores: less than all, so that there are others without it.
 MOST_LEVERAGE = 1 - 1e-6
+
+
+# Machine, points, and how its outputs at all points move where one of these is left out, (n, m).
+Moves: TypeAlias = Iterable[tuple[int, Array, Array]]
 
 
 class Arrays(NamedTuple):
@@ -189,11 +193,13 @@ def fit_link(
 def fit_links(
     outputs: Array, label: Array, weight: Array, *, noise: float = 0.0,
     usual: tuple[float, float] | None = None, arrays: Arrays = ON_HOST, by_outputs: bool = False,
+    moves: Moves = (),
 ) -> FittedLink:  # fmt: skip
     """Fit a link as `fit_link` does, of few rows with the pull that labels left out ask for.
 
     Folds follow the order of the rows, which merging has set by their content; with
-    ``by_outputs``, where it has not, that of the outputs.
+    ``by_outputs``, where it has not, that of the outputs. Links that have not seen a row know by
+    ``moves`` what outputs of other rows would be without it; they are asked for if that is felt.
     """
     place = outputs[np.arange(len(label)), label] if by_outputs and outputs.ndim == 2 else label
     pull, fold, without = _pulled(outputs, label, weight, noise, usual, np.lexsort((place, label)))
@@ -201,7 +207,9 @@ def fit_links(
     point, free = _best(loss, label)
     if without and loss.n <= MOST_CURVED and loss.largest < LARGEST:
         fold = np.arange(len(label))
-        without = [Link(each[:, :-1], each[:, -1]) for each in loss.without_each(point, free)]
+        without = [
+            Link(each[:, :-1], each[:, -1]) for each in loss.without_each(point, free, moves)
+        ]
     return FittedLink(loss.link(point), fold, without)
 
 
@@ -372,13 +380,14 @@ class LinkLoss:
         by_point[entry[:, -1], np.arange(1 + n * n, len(point))] = 1.0
         return by_point
 
-    def without_each(self, point: Array, free: Array) -> Array:
+    def without_each(self, point: Array, free: Array, moves: Moves = ()) -> Array:
         """[W b] without a copy of each point, nearly, (n_points, n_classes, n_classes + 1).
 
         A Newton step from the point of least loss. Let a point have features x, and slopes r and
         information A of its scores; let C be the covariance of [W b], that is the inverse of the
         curvature, and V = x' C x that of the scores. Without A the inverse changes, and [W b] moves
-        by C x (1 - A V)^-1 r.
+        by C x (1 - A V)^-1 r. Where outputs of other points move, too, the gradient changes by G:
+        then C G is taken away, and r is less by A x' C G.
         """
         n = self.n
         steepness, shape, offset = self._parts(point)
@@ -390,8 +399,25 @@ class LinkLoss:
         slope, information, x = self.likelihood.of_copies(matrix)
         spread = np.einsum("ij,cjdk,ik->icd", x, covariance, x, optimize=True)
         known = np.eye(n) - MOST_LEVERAGE * information @ spread
+        change = self._changes(matrix, moves)
+        away = np.einsum("cjdk,idk->icj", covariance, change, optimize=True)
+        slope -= np.einsum("icd,idj,ij->ic", information, away, x, optimize=True)
         push = np.linalg.solve(known, slope[:, :, None])[:, :, 0]
-        return matrix + np.einsum("cjdk,ik,id->icj", covariance, x, push, optimize=True)
+        return matrix - away + np.einsum("cjdk,ik,id->icj", covariance, x, push, optimize=True)
+
+    def _changes(self, matrix: Array, moves: Moves) -> Array:
+        """How the gradient by [W b] changes where a point's absence moves outputs of others.
+
+        Of shape (n_points, n_classes, n_classes + 1), to first order.
+        """
+        slope, information, x = self.likelihood.of_copies(matrix)
+        copies = np.maximum(self.likelihood.arrays.get(self.likelihood.total), 1.0)[:, None, None]
+        changes = np.zeros((len(x), *matrix.shape))
+        for machine, points, moved in moves:
+            by_output = (information @ matrix[:, machine])[:, :, None] * x[:, None, :]
+            by_output[:, :, machine] += slope
+            changes[points] += np.tensordot(moved, copies * by_output, axes=1)
+        return changes
 
 
 class Likelihood:

@@ -18,8 +18,12 @@ and changes d of the sites of others move them, to first order, by
     variance    - sum_k C_jk² d tau_k
 
 (with S instead of C for the outputs of other points, which is as good).
+
+Cavities of the other points move as well where a point is left out, which links are to know. For
+that sites stay as they are, as they do for the cavities themselves.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +34,9 @@ from bayespoint.inference.ep.sites import (
     MOST_KNOWN,
     FixedPoint,
     Sites,
+    cavities,
     held_out_moments,
+    held_out_scores,
     next_sites,
     removed_copies,
 )
@@ -65,18 +71,63 @@ def left_out_scores(
     -------
     ndarray of shape (m,)
     """
-    mean, variance = held_out_moments(found, likelihood, alone, own)
-    scores = mean / np.sqrt(np.maximum(variance, 0.0) + likelihood.variance)
-    if not found.converged or np.any(likelihood.variance <= 0):
+    scores = held_out_scores(found, likelihood, alone, own)
+    if not _moves_little(found, likelihood):
         return scores
-    removed = removed_copies(likelihood, alone, own)
-    model = _Model.of(K, found, likelihood, mean, variance, removed)
-    for first in range(0, len(K), BLOCK):
-        rows = np.arange(first, min(first + BLOCK, len(K)))
-        with np.errstate(all="ignore"):  # what is no distribution stays as it is
-            move = _answered(model, rows) - scores[rows]
-        scores[rows] += np.clip(np.where(np.isfinite(move), move, 0.0), -FARTHEST, FARTHEST)
+    model = _Model.of(K, found, likelihood, alone, own)
+    for rows in _blocks(len(K)):
+        with np.errstate(all="ignore"):
+            scores[rows] += _bounded(_answered(model, rows) - scores[rows])
     return scores
+
+
+def moves_of_others(
+    K: Array, found: FixedPoint, likelihood: Likelihood, alone: Any = True, own: Any = 1.0
+) -> Iterator[tuple[Array, Array]]:
+    """Yield how scores of points held out move where one more row is left out; sites stay.
+
+    Parameters
+    ----------
+    K, found, likelihood, own
+        As for `left_out_scores`, where nothing is yielded if cavities are all that is known.
+    alone
+        Of the points that are held out, as for `bayespoint.inference.ep.sites.held_out_scores`; of
+        the other point the copies of one row are left out.
+
+    Yields
+    ------
+    rows : ndarray of shape (n_rows,)
+        Points that are left out, each by itself.
+    moves : ndarray of shape (n_rows, m)
+        Of the scores of all points; 0 for the points themselves.
+    """
+    if not _moves_little(found, likelihood):
+        return
+    scores = held_out_scores(found, likelihood, alone, own)
+    model = _Model.of(K, found, likelihood, False, own)
+    held = removed_copies(likelihood, alone, own)
+    held_sites = [held * values for values in found.sites]
+    for rows in _blocks(len(K)):
+        with np.errstate(all="ignore"):
+            mean, variance = cavities(*_without(model, rows)[:2], *held_sites)
+            total = np.where(variance > 0, variance + likelihood.variance, np.nan)
+            moves = _bounded(mean / np.sqrt(total) - scores)
+        moves[np.arange(len(rows)), rows] = 0.0
+        yield rows, moves
+
+
+def _moves_little(found: FixedPoint, likelihood: Likelihood) -> bool:
+    return found.converged and bool(np.all(likelihood.variance > 0))
+
+
+def _blocks(m: int) -> Iterator[Array]:
+    for first in range(0, m, BLOCK):
+        yield np.arange(first, min(first + BLOCK, m))
+
+
+def _bounded(moves: Array) -> Array:
+    """Moves of scores that are of first order; what comes of no distribution stays as it is."""
+    return np.clip(np.where(np.isfinite(moves), moves, 0.0), -FARTHEST, FARTHEST)
 
 
 class _Model(NamedTuple):
@@ -95,10 +146,11 @@ class _Model(NamedTuple):
 
     @classmethod
     def of(
-        cls, K: Array, found: FixedPoint, likelihood: Likelihood, mean: Array, variance: Array,
-        removed: Array,
-    ) -> "_Model":  # fmt: skip
+        cls, K: Array, found: FixedPoint, likelihood: Likelihood, alone: Any, own: Any
+    ) -> "_Model":
         """Return the outputs that sites make of the prior."""
+        mean, variance = held_out_moments(found, likelihood, alone, own)
+        removed = removed_copies(likelihood, alone, own)
         tau, nu = (removed * values for values in found.sites)
         total = 1 + tau * variance
         reducer, sign = found.gaussian.reducer()
@@ -113,8 +165,8 @@ class _Model(NamedTuple):
         )  # fmt: skip
 
 
-def _answered(model: _Model, rows: Array) -> Array:
-    """Scores of some points, each without itself; NaN where they are none."""
+def _without(model: _Model, rows: Array) -> tuple[Array, Array, Array]:
+    """Means and variances of all outputs without some points, one each; covariance with its own."""
     tau, nu = model.sites
     gain = model.cavity_variance / model.variance
     apart = gain[rows, None] * model.left[rows]  # covariance with others, without the point
@@ -122,8 +174,14 @@ def _answered(model: _Model, rows: Array) -> Array:
     shift = removed * (tau * model.mean - nu)[rows]
     mean = model.mean + shift[:, None] * apart
     variance = model.variance + (removed * tau[rows])[:, None] * apart * model.left[rows]
+    return mean, variance, apart
+
+
+def _answered(model: _Model, rows: Array) -> Array:
+    """Scores of some points, each without itself; NaN where they are none."""
+    mean, variance, apart = _without(model, rows)
     stays = np.tile(model.copies, (len(rows), 1))  # copies of each site that are there still
-    stays[np.arange(len(rows)), rows] -= removed
+    stays[np.arange(len(rows)), rows] -= model.removed[rows]
     change = _changes(model, mean, variance, stays)
     for _ in range(STEPS - 1):
         told_mean, told_variance = _told(model, change.nu - mean * change.tau, change.tau)

@@ -1,6 +1,6 @@
 """GaussianPosterior: what expectation propagation knows, in closed form."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint._support.checks import check_positive_integer, check_seed, entropy_of, warn
 from bayespoint._support.types import Array, ArrayLike, Seed
-from bayespoint.inference.ep.leaving_out import left_out_scores
+from bayespoint.inference.ep.leaving_out import left_out_scores, moves_of_others
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.origin import unit_draws
 from bayespoint.inference.ep.sites import (
@@ -237,6 +237,22 @@ class GaussianPosterior:
         ndarray of shape (m,)
         """
         return left_out_scores(self._K, self._fixed_point, self._likelihood, alone, own)
+
+    def moves_of_others(self, alone: Any = True, own: Any = 1.0) -> Iterator[tuple[Array, Array]]:
+        """How `held_out_scores` move where one more row is left out, each by itself.
+
+        Parameters
+        ----------
+        alone, own
+            As for `held_out_scores`.
+
+        Yields
+        ------
+        rows : ndarray of shape (n_rows,)
+            Points that are left out.
+        moves : ndarray of shape (n_rows, m)
+        """
+        return moves_of_others(self._K, self._fixed_point, self._likelihood, alone, own)
 
     def sureness(self, own: Any = 1.0) -> Array:
         """Mean over standard deviation of each output, without softness, given all other labels.

@@ -306,7 +306,7 @@ def combined(
         coef[many] -= moved
         R[many] += np.einsum("ij,ij->i", spread @ inverse, spread)
         log_ratio += few_log
-        mean[few], variance[few] = _cavities(few_mean, few_covariance.diagonal(), tau[few], nu[few])
+        mean[few], variance[few] = cavities(few_mean, few_covariance.diagonal(), tau[few], nu[few])
         log_ratio -= np.sum(_log_integral(mean[few], variance[few], tau[few], nu[few]))
     if np.any(R[many] <= 0):
         return None
@@ -317,7 +317,7 @@ def combined(
         # So far all copies of a point are left out: all but one of them come back.
         log_ratio += np.sum(_log_integral(mean, variance, tau, nu))
         back = np.maximum(np.asarray(copies) - 1, 0.0)  # of less than one copy, none
-        mean, variance = _cavities(mean, variance, *(-back * values for values in sites))
+        mean, variance = cavities(mean, variance, *(-back * values for values in sites))
         log_ratio -= np.sum(copies * _log_integral(mean, variance, *sites))
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance)) and np.isfinite(log_ratio)):
         return None
@@ -368,7 +368,7 @@ def _add_few(
     return own, spread @ own, spread, inverse, mean, covariance, log_integral
 
 
-def _cavities(mean: Array, variance: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
+def cavities(mean: Array, variance: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
     """Means and variances of points without sites of theirs; negative where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = 1 / variance - tau
@@ -432,7 +432,7 @@ def held_out_moments(
     gaussian, (tau, nu) = found.gaussian, found.sites
     # One copy, or less where there is no more, has been left out already.
     others = removed_copies(likelihood, alone, own) - np.minimum(likelihood.copies, 1.0)
-    return _cavities(gaussian.cavity_mean, gaussian.cavity_variance, others * tau, others * nu)
+    return cavities(gaussian.cavity_mean, gaussian.cavity_variance, others * tau, others * nu)
 
 
 def removed_copies(likelihood: Likelihood, alone: Any, own: Any) -> Array:
