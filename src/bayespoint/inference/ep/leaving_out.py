@@ -153,16 +153,30 @@ class _Model(NamedTuple):
         removed = removed_copies(likelihood, alone, own)
         tau, nu = (removed * values for values in found.sites)
         total = 1 + tau * variance
-        reducer, sign = found.gaussian.reducer()
-        known = reducer @ K
-        left = K - known.T @ known  # a product that BLAS knows to be symmetric
-        if np.any(sign < 0):
-            left += 2 * known[sign < 0].T @ known[sign < 0]
+        left = _covariance(K, found, likelihood)
         return cls(
             likelihood, found.sites, (0.0 if found.bounded else -np.inf, MOST_KNOWN / K.diagonal()),
             np.broadcast_to(likelihood.copies, len(K)), removed, (mean + variance * nu) / total,
             variance / total, mean, variance, left,
         )  # fmt: skip
+
+
+def _covariance(K: Array, found: FixedPoint, likelihood: Likelihood) -> Array:
+    """Covariance of outputs given all sites, K - K R K.
+
+    Of points with T = diag(tau) that is T^-1 - T^-1 R T^-1, since (K + T^-1) R = 1, without
+    products of matrices. Where tau is too small for that (`sites.FEW`), products are taken.
+    """
+    R, few = found.gaussian.inverse_matrix(), found.gaussian.few
+    tau = np.broadcast_to(likelihood.copies, len(K)) * found.sites.tau
+    tau[few] = 1.0
+    left = -R / tau
+    left /= tau[:, None]
+    left[np.diag_indices(len(K))] += 1 / tau
+    if len(few):
+        left[few] = K[few] - (K[few] @ R) @ K
+        left[:, few] = left[few].T
+    return left
 
 
 def _without(model: _Model, rows: Array) -> tuple[Array, Array, Array]:
