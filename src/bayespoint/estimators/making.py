@@ -134,17 +134,21 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
 def _moves(inferred: Gaussian | Cells, data: TrainingData, z: Array, told: Array) -> Moves:
     """How what the link takes of points that are told moves where one of them is left out.
 
-    Of cells nothing is known: they hold so many points that it matters little.
+    To second order: logarithms of so many probabilities would take long. Of cells nothing is known;
+    they hold so many points that it matters little.
     """
     if isinstance(inferred, Cells):
         return
     alone, own = ~contested(data.distinct), data.own_copies
     for machine, posterior in enumerate(inferred.posteriors):
+        before = z[machine, told]
+        slope = np.exp(-0.5 * before**2 - log_ndtr(before)) / np.sqrt(2 * np.pi)  # of log_ndtr
+        curvature = -slope * (slope + before)
         for rows, moves in posterior.moves_of_others(alone, own):
             kept = np.isin(rows, told)
-            before = z[machine, told]
-            after = log_ndtr(before + moves[np.ix_(kept, told)])
-            yield machine, np.searchsorted(told, rows[kept]), after - log_ndtr(before)
+            moved = moves[np.ix_(kept, told)]
+            moved *= slope + curvature * moved / 2
+            yield machine, np.searchsorted(told, rows[kept]), moved
 
 
 def _closed_form(inferred: Gaussian) -> tuple[Array, Array, Array]:
