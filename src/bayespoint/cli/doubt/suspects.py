@@ -78,11 +78,12 @@ def _nearest(
 
 
 def pairs_of(suspects: list[Suspect]) -> list[dict[str, Any]]:
-    """Labels and suggested labels, the most frequent pairs first."""
+    """Labels and suggested labels, pairs that come more than once, the most frequent first."""
     counts = Counter((one.label, one.suggested) for one in suspects)
     return [
         {"label": label, "suggested": suggested, "n": n}
         for (label, suggested), n in counts.most_common()
+        if n > 1
     ]
 
 
