@@ -235,6 +235,8 @@ DOUBTS = {
 
 
 def doubt(arguments):
+    X, y = make_classification(200, n_classes=3, n_informative=4, random_state=0)
+    by_us(**QUICK | {"cell_size": 50})(X, y, 0, 1)  # compiles
     print(f"{'data':32}{'wrong':>6}{'':10}{'method':8}{'precision':>10}{'area':>8}{'seconds':>9}")
     for name in arguments.sets or SETS:
         X, y = data_set(name)
