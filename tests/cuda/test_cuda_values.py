@@ -12,7 +12,7 @@ from bayespoint.gpu.inputs import DeviceInputs
 from bayespoint.gpu.kernels import exact_products, laid_out, on_tensor_cores, prepare, values
 from bayespoint.gpu.loops import kernel_torch, kernel_triton
 from bayespoint.gpu.rows import DeviceRows
-from bayespoint.space.inputs import row_hashes
+from bayespoint.space.hashes import row_hashes
 from bayespoint.space.kernels import Kernel
 
 pytestmark = pytest.mark.cuda

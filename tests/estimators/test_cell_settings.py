@@ -25,12 +25,13 @@ def fitted(X, y, **settings):
 def test_settings_are_chosen_on_whole_cells():
     """As good as the best of a grid, and landmarks where one rule spans the data."""
     auto = {"gamma": "held-out", "softness": "held-out", "bias": "auto", "n_landmarks": "auto"}
-    X, y = make_moons(400, noise=0.3, random_state=2)
-    clf = fitted(X, y, cell_size=100, **auto)
-    grid = [
-        log_loss(fitted(X, y, cell_size=100, gamma=gamma, softness=0.1)) for gamma in (0.5, 2, 8)
-    ]
-    assert log_loss(clf) < min(grid) + 0.01
+    chosen, grids = [], []
+    for seed in (2, 3, 4):  # on one set alone the best of a grid is better by chance
+        X, y = make_moons(400, noise=0.3, random_state=seed)
+        chosen.append(log_loss(fitted(X, y, cell_size=100, **auto)))
+        grid = (fitted(X, y, cell_size=100, gamma=gamma, softness=0.1) for gamma in (0.5, 2, 8))
+        grids.append(min(map(log_loss, grid)))
+    assert np.mean(chosen) < np.mean(grids) + 0.01
     rng = np.random.default_rng(0)
     X = (rng.random((300, 20)) < 0.3).astype(float)
     y = (X @ rng.standard_normal(20) + 0.5 * rng.standard_normal(300) > 0).astype(int)

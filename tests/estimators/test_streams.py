@@ -286,7 +286,7 @@ def test_rows_of_long_ago_are_dropped():
 # ---------------------------------------------------------------------- models that are merged
 
 
-@pytest.mark.parametrize("given", [CELLS, CELLS | {"n_landmarks": 30, "n_trees": 1}, COLUMNS])
+@pytest.mark.parametrize("given", [CELLS, CELLS | {"n_landmarks": 30, "n_trees": 4}, COLUMNS])
 def test_merged_models_know_all_rows(given):
     clf = BayesPointClassifier(**GIVEN | {"decision": "vote"} | given).partial_fit(X[:80], Y[:80])
     others = [clf.fresh(), clf.fresh()]

@@ -22,7 +22,8 @@ from bayespoint.gpu.inputs import DeviceInputs
 from bayespoint.gpu.transfer import shared
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.perceptron.method import Perceptrons
-from bayespoint.space.inputs import Inputs, row_hashes
+from bayespoint.space.hashes import MOST_PLACED, row_hashes
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.merging import merge_duplicates
 
@@ -59,6 +60,19 @@ def test_hashes_and_merging(layout, dtype, monkeypatch):
     copies = np.arange(1.0, 31)
     assert part.variance(copies) == pytest.approx(Inputs(X[chosen]).variance(copies), rel=1e-5)
     assert_allclose(part.deviations(), X[chosen].std(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_columns", [3, MOST_PLACED + 1])
+def test_rows_have_the_order_that_they_have_on_the_host(n_columns, dtype, monkeypatch):
+    monkeypatch.setattr(gpu_inputs, "HASHED", 100)
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((200, n_columns)) * 10.0 ** rng.integers(-5, 6, n_columns) + 3).astype(
+        dtype
+    )
+    X[:, 2] = X[0, 2]
+    index = rng.permutation(200)[:150]
+    assert_array_equal(DeviceInputs(X, CPU).order_keys(index), Inputs(X).order_keys(index))
 
 
 def test_rows_that_share_a_hash_are_told_apart():

@@ -105,5 +105,19 @@ def test_a_tree_of_many_rows_comes_from_a_sample(monkeypatch):
     assert counts.min() > 40
     assert counts.max() < 250
     changed = X.copy()
-    changed[2000:] += 100.0  # beyond the sample
+    changed[1::2] += 100.0  # between the rows of the sample
     assert_array_equal(tree_of(changed).cuts, grown.cuts)
+
+
+def test_rows_next_to_each_other_may_be_alike(monkeypatch):
+    from bayespoint.inference.ep.cells import tree
+
+    monkeypatch.setattr(tree, "LEAST_SAMPLE", 1)
+    monkeypatch.setattr(tree, "SAMPLED_PER_CELL", 50)
+    X = rows(4000)
+    X = X[np.argsort(X[:, 0])]  # the first rows would divide none of the others
+    for some in (None, np.arange(1, 4000)):
+        grown = grow(X, 100, np.random.SeedSequence(0), rows=some)
+        counts = np.bincount(grown.route(X), minlength=grown.n_cells)
+        assert counts.min() > 40
+        assert counts.max() < 250

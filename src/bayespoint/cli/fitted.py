@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint._support.types import Array
-from bayespoint.space.inputs import row_hashes
+from bayespoint.space.hashes import row_hashes
 
 Base: TypeAlias = BayesPointClassifier | OnionClassifier
 Classifier: TypeAlias = Base | RejectingClassifier

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from bayespoint._support.types import Array, Matrix
 from bayespoint.distributed.blocks import Block, Facts
 from bayespoint.distributed.session import Session
-from bayespoint.space.inputs import MOST_ORDERED, Inputs, place_hashes, row_hashes
+from bayespoint.space.hashes import order_hashes, row_hashes
+from bayespoint.space.inputs import Inputs
 from bayespoint.space.merging import DistinctRows, contested, merge_duplicates
 
 # Bytes of rows in a chunk, about, and chunks at most, since each partition sends a piece to each,
@@ -41,8 +42,7 @@ class Placed(Inputs):
 
     def order_keys(self, index: Array) -> Array:
         """Hashes by which some rows are put in order, as if all rows were here."""
-        X = self.X[index]
-        return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X, *self._limits)
+        return order_hashes(self.X[index], *self._limits)
 
 
 class Piece(NamedTuple):

@@ -27,8 +27,9 @@ from bayespoint.inference.ep.cells.growing import (
     faded,
 )
 from bayespoint.space.given import checked_labels, checked_weights
+from bayespoint.space.hashes import row_hashes
 from bayespoint.space.host import Host
-from bayespoint.space.inputs import row_hashes, same_precision
+from bayespoint.space.inputs import same_precision
 from bayespoint.space.links import VOTES_USUAL, Link, fit_links, vote_outputs
 
 # Rows join the model when so many wait, as a share of those held; a cell is swept when it has grown

@@ -14,13 +14,8 @@ from bayespoint._support.types import Array, Matrix
 from bayespoint.gpu.kernels import DevicePoints, fit_layout, laid_out, prepare
 from bayespoint.gpu.rows import STORE_SHARE, DeviceRows
 from bayespoint.gpu.transfer import shared, to_device
-from bayespoint.space.inputs import (
-    LEVELS,
-    MOST_ORDERED,
-    GramInputs,
-    Inputs,
-    hash_multipliers,
-)
+from bayespoint.space.hashes import LEVELS, MOST_PLACED, SHIFT, hash_multipliers, joined
+from bayespoint.space.inputs import GramInputs, Inputs
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import Rows
 
@@ -125,34 +120,27 @@ class DeviceInputs(Inputs):
 
     def hashes(self) -> Array:
         """Hash of each row: the same numbers as `row_hashes` gives on the host."""
-        n, d = self.shape
-        multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
-        word = torch.int64 if self.tensor.dtype == torch.float64 else torch.int32
-        step = max(1, HASHED // max(1, d))
-        keys = [
-            _hashed((self.tensor[s : s + step] + 0.0).view(word), multipliers)
-            for s in range(0, n, step)
-        ]
-        return torch.cat(keys).cpu().numpy().view(np.uint64)
+        return np.concatenate([_hashed(X, alike=False) for X in self._parts(slice(None))])
+
+    def _parts(self, index: Any) -> Any:
+        """Some rows, few at a time."""
+        rows = torch.arange(self.shape[0], device=self.tensor.device)[index]
+        step = max(1, HASHED // max(1, self.shape[1]))
+        return (self.tensor[rows[s : s + step]] for s in range(0, max(1, len(rows)), step))
 
     def order_keys(self, index: Array) -> Array:
         """Hashes by which some rows are put in order: the same numbers as on the host."""
-        n, d = len(index), self.shape[1]
-        if d > MOST_ORDERED:
-            return self.hashes()[index]
-        rows = torch.from_numpy(index).to(self.tensor.device)
-        step = max(1, HASHED // max(1, d))
-        parts = [rows[s : s + step] for s in range(0, n, step)]
-        ends = [torch.aminmax(self.tensor[part], dim=0) for part in parts]
+        chosen = torch.from_numpy(index).to(self.tensor.device)
+        if self.shape[1] > MOST_PLACED:
+            return np.concatenate([_keys([X.float()]) for X in self._parts(chosen)])
+        ends = [torch.aminmax(X, dim=0) for X in self._parts(chosen)]
         least = torch.stack([end.min for end in ends]).amin(dim=0).double()
         most = torch.stack([end.max for end in ends]).amax(dim=0).double()
         reach = torch.where(most > least, most - least, np.inf)
-        multipliers = torch.from_numpy(hash_multipliers(d).view(np.int64)).to(self.tensor.device)
-        keys = []
-        for part in parts:
-            places = ((self.tensor[part].double() - least) / reach * LEVELS).round()
-            keys.append(_hashed(places.float().view(torch.int32), multipliers))
-        return torch.cat(keys).cpu().numpy().view(np.uint64)
+        places = ((X.double() - least) / reach for X in self._parts(chosen))
+        return np.concatenate(
+            [_keys([(p * n + SHIFT).floor().float() for n in LEVELS]) for p in places]
+        )
 
     def rows_equal(self, left: Array, right: Array) -> bool:
         """Whether all of some pairs of rows are equal."""
@@ -254,13 +242,21 @@ def stay_on_device(X: Matrix, points: DevicePoints) -> DevicePoints:
     return points
 
 
-def _hashed(words: torch.Tensor, multipliers: torch.Tensor) -> torch.Tensor:
+def _keys(places: list[torch.Tensor]) -> Array:
+    """Keys as `order_hashes` makes them."""
+    return joined([_hashed(p, alike=True) for p in places], _hashed(places[-1], alike=False))
+
+
+def _hashed(X: torch.Tensor, *, alike: bool) -> Array:
+    """Hash of each row: the same numbers as `row_hashes` gives on the host."""
+    multipliers = hash_multipliers(X.shape[1], alike=alike).view(np.int64)
+    words = (X + 0.0).view(torch.int64 if X.dtype == torch.float64 else torch.int32)
     # Bit patterns of 32 bits have no sign of their own in 64.
     words = words.long() & 0xFFFFFFFF if words.dtype == torch.int32 else words
-    mixed = (words ^ multipliers) * _MIX_1
+    mixed = (words ^ torch.from_numpy(multipliers).to(X.device)) * _MIX_1
     mixed = (mixed ^ _shifted(mixed, 31)) * _MIX_2
     mixed = mixed ^ _shifted(mixed, 29)
-    return torch.where(words != 0, mixed, 0).sum(dim=1)
+    return torch.where(words != 0, mixed, 0).sum(dim=1).cpu().numpy().view(np.uint64)
 
 
 def _shifted(words: torch.Tensor, bits: int) -> torch.Tensor:

@@ -16,6 +16,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 from bayespoint._support.checks import warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
+from bayespoint.space.hashes import limits, order_hashes, row_hashes
 from bayespoint.space.kernels import COLUMN_TILE, Kernel, Points
 from bayespoint.space.rows import GramRows, Rows
 
@@ -24,13 +25,6 @@ NEGLIGIBLE_DEVIATION = 0.01
 
 # About as many rows are looked at for the scales of the columns.
 SCALE_ROWS = 5000
-
-# Places of a value in its column that rows are put in order by (whole numbers up to 14 have places
-# of their own), where there are no more columns than this.
-LEVELS = 720_720
-MOST_ORDERED = 1_000
-
-_HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points
 
 
 class Spread(NamedTuple):
@@ -94,13 +88,9 @@ class Inputs:
         return row_hashes(self.X)
 
     def order_keys(self, index: Array) -> Array:
-        """Hashes by which some rows are put in order, which is as good as random.
-
-        They do not change when columns are shifted, or multiplied by positive numbers, but where
-        rounding is felt: values are places between the least and the largest of the column.
-        """
+        """Hashes by which some rows are put in order: see `order_hashes`."""
         X = self.X[index]
-        return row_hashes(X) if X.shape[1] > MOST_ORDERED else place_hashes(X, *limits(X))
+        return order_hashes(X, *limits(X))
 
     def rows_equal(self, left: Array, right: Array) -> bool:
         """Whether all of some pairs of rows are equal."""
@@ -205,60 +195,6 @@ class GramInputs(Inputs):
 def two_valued(X: Array, least: Array, most: Array) -> bool:
     """Whether all values are the least or the largest of their column."""
     return bool(np.all((least == X) | (most == X)))
-
-
-def limits(X: Matrix) -> tuple[Array, Array]:
-    """Least and largest value of each column."""
-    least, most = (
-        np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64).ravel()
-        for values in (X.min(axis=0), X.max(axis=0))
-    )
-    return least, most
-
-
-def place_hashes(X: Matrix, least: Array, most: Array) -> Array:
-    """Hash of each row by the places of its values between limits: see `Inputs.order_keys`."""
-    with np.errstate(over="ignore"):
-        reach = np.where(most > least, most - least, np.inf)
-
-    def places(values: Array, columns: Any = slice(None)) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = (values - least[columns]) / reach[columns] * LEVELS
-        return np.rint(found).astype(np.float32)
-
-    if not sp.issparse(X):
-        parts = range(0, X.shape[0], COLUMN_TILE)
-        return np.concatenate([row_hashes(places(X[s : s + COLUMN_TILE])) for s in parts])
-    # Hashes are sums over columns: that of zeros, and what other values change.
-    shape, zero = (X.indices, X.indptr), places(np.zeros(X.shape[1]))
-    there = sp.csr_matrix((places(X.data, X.indices), *shape), shape=X.shape)
-    without = sp.csr_matrix((zero[X.indices], *shape), shape=X.shape)
-    return row_hashes(zero[None])[0] + row_hashes(there) - row_hashes(without)
-
-
-def hash_multipliers(n_features: int) -> Array:
-    """Return an odd number for each column."""
-    rng = np.random.default_rng(_HASH_SEED)
-    return rng.integers(2**64, size=n_features, dtype=np.uint64) | np.uint64(1)
-
-
-def row_hashes(X: Matrix) -> Array:
-    """Hash of each row, whichever block of rows it comes in."""
-    from bayespoint._loops.sparse_products import hash_dense, hash_sparse
-
-    multipliers = hash_multipliers(X.shape[1])
-    keys = np.empty(X.shape[0], dtype=np.uint64)
-    if sp.issparse(X):
-        hash_sparse(X.indptr, X.indices, _words(X.data), multipliers, keys)
-    else:
-        hash_dense(_words(X), multipliers, keys)
-    return keys
-
-
-def _words(values: Array) -> Array:
-    """Bit patterns of floating-point values, with -0.0 as 0.0."""
-    values = np.ascontiguousarray(values) + 0.0
-    return values.view(np.uint64 if values.dtype == np.float64 else np.uint32)
 
 
 def canonical(X: Matrix) -> Matrix:

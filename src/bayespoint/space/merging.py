@@ -130,6 +130,12 @@ def of_each_class(label: Array, most: int, seed: np.random.SeedSequence) -> Arra
     return np.concatenate([m[: max(min(2, len(m)), int(share * len(m)))] for m in members])
 
 
+def spread_over(n_rows: int, most: int) -> Array:
+    """Return at most so many numbers of rows, evenly: those near each other may be alike."""
+    n_chosen = min(most, n_rows)
+    return np.arange(n_chosen) * n_rows // max(n_chosen, 1)
+
+
 def _groups_of_equal_rows(
     inputs: Inputs, kept: Array, keys: Array, order: Array
 ) -> tuple[Array, bool]:

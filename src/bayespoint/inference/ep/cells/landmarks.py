@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from bayespoint._support.types import Array, Matrix
 from bayespoint.space.kernels import Kernel, Points
+from bayespoint.space.merging import spread_over
 
 # Eigenvalues of the landmarks' Gram matrix that are kept, as a share of the largest; of columns
 # that are features of their own all but those that rounding makes.
@@ -38,14 +39,14 @@ class Landmarks(NamedTuple):
 def landmarks_of(kernel: Kernel, X: Matrix, n_landmarks: int) -> Landmarks | None:
     """Return the features of so many landmarks; None for none.
 
-    They are the first rows: their order, by hashes, is as good as random. One more than there are
-    columns, with a linear kernel, are a point on each axis and the origin: their features are the
-    columns themselves, and leave nothing over.
+    They are rows spread over their order, that of hashes. One more than there are columns, with a
+    linear kernel, are a point on each axis and the origin: their features are the columns
+    themselves, and leave nothing over.
     """
     if not n_landmarks:
         return None
     if own_features(kernel.name, X.shape[1]) != n_landmarks:
-        return landmarks_at(kernel, X[:n_landmarks])
+        return landmarks_at(kernel, X[spread_over(X.shape[0], n_landmarks)])
     axes = sp.identity(X.shape[1], format="csr") * (np.sqrt(kernel.bias) or 1.0)
     if kernel.bias:
         axes = sp.vstack([axes, sp.csr_matrix((1, X.shape[1]))], format="csr")

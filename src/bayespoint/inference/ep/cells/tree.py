@@ -2,8 +2,8 @@
 
 At each node the rows of a sample are divided by two means, and all rows by a hyperplane that is
 orthogonal to the difference of the two: equal parts, and a new row finds its cell by one product a
-level. The sample is the first rows in the order given, which is that of their hashes: whoever has
-the rows builds the same tree.
+level. The sample is spread over the order given, which is that of the rows' hashes: whoever has the
+rows builds the same tree.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayespoint._support.types import Array, Matrix
+from bayespoint.space.merging import spread_over
 
 # Rows of the sample that a tree is made from: so many for each cell, and no fewer in all.
 SAMPLED_PER_CELL = 128
@@ -114,14 +115,15 @@ def grow(
     scale = np.ones(X.shape[1]) if scale is None else scale
     n_rows = X.shape[0] if rows is None else len(rows)
     n_cells = -(-n_rows // cell_size)
-    n_sampled = min(n_rows, max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells))
+    n_sampled = max(LEAST_SAMPLE, SAMPLED_PER_CELL * n_cells)
     rng = np.random.default_rng(seed)
     normals: list[Array] = []
     cuts: list[float] = []
     children: list[list[int]] = []
     found = 0
     # Nodes to make: their rows of the sample, cells that they become, and where they hang.
-    sampled = np.arange(n_sampled) if rows is None else rows[:n_sampled]
+    sampled = spread_over(n_rows, n_sampled)
+    sampled = sampled if rows is None else rows[sampled]
     waiting: list[tuple[Array, int, Any]] = [(sampled, n_cells, None)]
     while waiting:
         here_rows, wanted, parent = waiting.pop()
