@@ -137,7 +137,7 @@ def test_all_rows_must_fit_into_a_worker(monkeypatch):
 def test_memory_is_checked_for_each_worker_by_its_tasks():
     from types import SimpleNamespace
 
-    from bayespoint.distributed.whole import _check_memory
+    from bayespoint.distributed.whole import check_memory
 
     small, large = ({"name": n, "memory_limit": 1e9, "nthreads": n} for n in (1, 8))
     facts = SimpleNamespace(offsets=[0, 3_000], classes=[0, 1], n_bytes=3_000 * 50 * 4)
@@ -146,7 +146,7 @@ def test_memory_is_checked_for_each_worker_by_its_tasks():
     def check(inference, n_rows, *workers):
         facts.offsets[-1] = n_rows
         settings = SimpleNamespace(inference=inference, inference_reason="given")
-        _check_memory(SimpleNamespace(workers=lambda: workers), given, facts, settings)
+        check_memory(SimpleNamespace(workers=lambda: workers), given, facts, settings)
 
     check("ep", 1_000, small, large)  # few rows need no more, whatever cache_size is
     check("perceptron", 3_000, small)

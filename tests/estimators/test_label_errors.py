@@ -221,14 +221,15 @@ def test_perceptrons_count_them_too():
     assert low <= 12 <= high
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_landmarks": 10}], ids=str)
-def test_cells_know_as_much(settings):
+@pytest.mark.parametrize(("settings", "n_off"), [({}, 1), ({"n_landmarks": 10}, 0)], ids=str)
+def test_cells_know_as_much(settings, n_off):
     X, given = with_twelve_flips()
     exact = classifier(inference="ep").fit(X, given).label_error_proba_
     clf = classifier(inference="ep", cell_size=40, **settings).fit(X, given)
     off = np.abs(clf.label_error_proba_ - exact)
     assert off.mean() < 0.005
-    assert np.sort(off)[-2] < 0.05  # of one row, between two classes, a cut may take half the rows
+    # Without landmarks, a cut may take half the neighbours of a row between two classes.
+    assert np.count_nonzero(off > 0.05) <= n_off
     assert clf.n_label_errors_[0] == pytest.approx(12, abs=0.5)
 
 

@@ -209,7 +209,7 @@ def test_time_and_interruption_leave_a_usable_fit(clock):
     clf = clone(fitted(n_draws=2000, random_state=2)).set_params(max_time=1.0)
     clock.looks = 0  # of this fit, if it was made now
     whole = clf.fit(X, y).diagnostics_["n_draws"]  # time stands still
-    looks, clock.step = clock.looks, 1.08 / clock.looks  # up soon after the first draws
+    looks, clock.step = clock.looks, 1.02 / clock.looks  # up soon after the first draws
     assert clf.fit(X, y).score(X, y) > 0.8
     assert 0 < clf.diagnostics_["n_draws"] < whole
     clock.step, clock.looks, clock.events = 0.0, 0, {looks - 20: press_ctrl_c}

@@ -87,7 +87,7 @@ def n_ended(cursors):
 
 
 @pytest.mark.usefixtures("short_steps")
-@pytest.mark.parametrize("at", [1, 5, 30])
+@pytest.mark.parametrize("at", [1, 5, 24])
 def test_ctrl_c_among_perceptrons(cancer, at, monkeypatch):
     X, y, new = within(cancer, 80)
     pressed = press_ctrl_c(monkeypatch, perceptron_torch, "advance", lambda call, *_: call == at)
@@ -101,7 +101,7 @@ def test_ctrl_c_among_perceptrons(cancer, at, monkeypatch):
     if not kept:  # a draw that was cut short is no part of what comes after it
         at_once = make(device="cpu", n_draws=4).fit(X, y)
         assert_allclose(clf.predict_proba(new), at_once.predict_proba(new), atol=1e-4)
-    assert kept == (at == 30)
+    assert kept == (at == 24)
     assert np.all(clf.draws_.resume.finished)
 
 

@@ -39,7 +39,7 @@ def fit_whole(
     """Fit all rows on one worker; draws of perceptrons are spread over all."""
     from dask import delayed
 
-    _check_memory(session, parameters, facts, settings)
+    check_memory(session, parameters, facts, settings)
     task = delayed(data_of_blocks, pure=False)
     whole = task(blocks, parameters, dask_key_name=session.key("rows-together"))
     data = session.compute([whole])[0]
@@ -64,7 +64,7 @@ def _left(budget: Budget) -> float | None:
     return None if budget.max_time is None else max(budget.max_time - budget.elapsed(), 1.0)
 
 
-def _check_memory(
+def check_memory(
     session: Session, parameters: Parameters, facts: Facts, settings: Settings
 ) -> None:
     """Refuse rows that a worker cannot hold."""
