@@ -302,6 +302,7 @@ def _by_csv(data):
     while not rows[-1]:
         rows.pop()
     names, *rows = [[cell.strip() for cell in row] for row in rows]
+    names = [name or f"column {number}" for number, name in enumerate(names, 1)]
     assert all(len(row) == len(names) for row in rows), "ragged"
     return names, [_cells(column) for column in zip(*rows, strict=True)]
 
