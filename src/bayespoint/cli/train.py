@@ -285,10 +285,7 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool
         if not base.draws_.finished:
             words = "stopped before one draw was complete; no model was written"
             raise KeyboardInterrupt(words) from None
-        output.note(
-            "training was interrupted; the model is what had been found until then: "
-            + _what_is_missing(base)
-        )
+        output.note(f"training was interrupted; the model is {_what_was_found(base)}")
         return True
     except ValueError as error:
         raise TableError(f"training failed: {in_options(error)}") from None
@@ -320,11 +317,11 @@ def check_worth(classifier: Classifier, labels: Array) -> None:
         )
 
 
-def _what_is_missing(classifier: BayesPointClassifier) -> str:
+def _what_was_found(classifier: BayesPointClassifier) -> str:
     """Words on how far an interrupted fit came, and whether it can be used."""
     _, first, kept = classifier.inference_reason_.partition(KEPT)
     if first:
-        return f"{KEPT.strip('; ')} {kept}."
+        return f"the fit {kept}."
     reached = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
     violated = most_violated(classifier)
     n_violated = 0 if violated is None else int(violated.max())
@@ -335,7 +332,8 @@ def _what_is_missing(classifier: BayesPointClassifier) -> str:
         reached.append("expectation propagation has not converged")
     whole = classifier.n_draws_ >= classifier.n_draws and not n_violated and converged
     verdict = "settings may not be the best" if whole else "unfinished"
-    return f"{', '.join(reached)}; {verdict}: train longer before you use it."
+    found = f"what had been found until then: {', '.join(reached)}"
+    return f"{found}; {verdict}: train longer before you use it."
 
 
 def _say_read(
