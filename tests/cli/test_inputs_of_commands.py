@@ -1,9 +1,13 @@
 """Odd arrays in files given to commands: an answer, or one line that names array or column."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from helpers.cli import FAST, fails, well
 from helpers.odd_inputs import X, Y
+
+from bayespoint.cli.app import app
 
 X, Y = np.tile(X, (5, 1)) + np.linspace(0, 1, 30)[:, None], np.tile(Y, 5)
 GAP, INFINITE = (np.where(X[2, 0] == X, value, X) for value in (np.nan, np.inf))
@@ -34,17 +38,34 @@ def model(tmp_path_factory):
     return folder / "m.bpm"
 
 
+# Everything that reads a file of data, some of it to learn from, some with a model.
+LEARNING = {
+    "train": ["--model", "m.bpm", *FAST],
+    "doubt": ["--output", "d.csv", "--inference", "ep", "--n-jobs", "1"],
+    "cross-validate": ["--folds", 2, *FAST],
+}
+ASKING = {"predict": ["--output", "p.csv"], "evaluate": ["--target", "y"]}
+SERVING = {"playground"}  # refuses what the others do, but does not end where there is an answer
+
+
+def test_every_command_that_reads_data_is_here():
+    names = {one.name or one.callback.__name__: one.callback for one in app.registered_commands}
+    reading = {name for name, f in names.items() if {"data", "file"} & {*signature(f).parameters}}
+    assert reading == {*LEARNING, *ASKING, *SERVING}
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_train_and_predict(name, model, tmp_path):
+def test_commands(name, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     arrays, words = FILES[name]
-    path = tmp_path / "d.npz"
-    np.savez(path, **arrays)
-    train = ["train", path, "--target", "y", "--model", tmp_path / "m.bpm", *FAST]
-    predict = ["predict", path, "--model", model, "--output", tmp_path / "p.csv"]
-    if not words:
-        well(*train)
-        well(*predict)
-        return
-    fails(1, *train, words=words)
-    if name != "one label":
-        fails(1, *predict, words=words)
+    np.savez("d.npz", **arrays)
+    calls = [[command, "--target", "y", *options] for command, options in LEARNING.items()]
+    if name not in ("one label", "labels in words"):  # which are not those of the model
+        calls += [[command, "--model", model, *options] for command, options in ASKING.items()]
+    for command, *options in calls:
+        if words:
+            fails(1, command, "d.npz", *options, words=words)
+        else:
+            well(command, "d.npz", *options)
+    if words:
+        fails(1, "playground", "d.npz", "--target", "y", "--no-browser", words=words)

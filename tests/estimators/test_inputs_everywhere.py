@@ -9,9 +9,11 @@ import pytest
 import scipy.sparse as sp
 from helpers.classifiers import FIXED
 from helpers.odd_inputs import ANSWER, LABELS, ROWS, WEIGHTS, X, Y, about, holds, masked
+from helpers.samplers import SAMPLERS
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+import bayespoint
 from bayespoint import (
     BayesPointClassifier,
     OnionClassifier,
@@ -55,6 +57,11 @@ FITS = {
     "partial_fit": lambda r, y, w: machine("ep").partial_fit(r, y, sample_weight=w),
     "partial_fit again": learn_on,
 }  # fmt: skip
+# Everything that takes labels and weights of rows that were learnt.
+SCORES = {
+    kind: lambda y, w, kind=kind: machine(kind).fit(X, Y).score(X, y, sample_weight=w)
+    for kind in MACHINES
+}
 # Everything that takes rows alone.
 ASKED = {
     kind: lambda r, kind=kind: machine(kind).fit(X, Y).predict_proba(r) for kind in MACHINES
@@ -78,6 +85,8 @@ def test_labels(name):
         if message == ANSWER:
             assert fit(X, y, None).predict(X).dtype.kind == "i"
 
+    for score in SCORES.values():
+        holds(lambda score=score: score(y, None), message)
     for name, call in GIVEN_LABELS.items():
         holds(lambda call=call: call(y), about(name, message))
 
@@ -96,7 +105,22 @@ def test_weights(name):
     weight, message = WEIGHTS[name]
     for fit in FITS.values():
         holds(lambda fit=fit: fit(X, Y, weight), message)
+    for score in SCORES.values():
+        holds(lambda score=score: score(Y, weight), message)
     holds(lambda: aurc(Y, Y, SURE, sample_weight=weight), message)
+
+
+def test_every_estimator_is_in_the_table():
+    fitted = {name for name in bayespoint.__all__ if hasattr(getattr(bayespoint, name), "fit")}
+    assert fitted == {type(machine(kind)).__name__ for kind in MACHINES}
+
+
+def test_weights_that_float64_hardly_tells_apart():
+    weight = np.full(6, 2.0**53)
+    for kind in MACHINES:
+        words = "copies of rows" if kind == "onion" else ANSWER
+        fit = FITS[kind]
+        holds(lambda fit=fit: fit(X, Y, weight).predict_proba(X), words)
 
 
 def test_confidences():
@@ -135,9 +159,8 @@ GRAMS = {
 
 # What takes a version space.
 SAMPLED = [
-    lambda space: inference.sample_perceptron(space, 3, random_state=0),
-    lambda space: inference.sample_billiard(space, 4, random_state=0),
-    lambda space: inference.sample_gibbs(space, 4, random_state=0),
+    *SAMPLERS.values(),
+    inference.expectation_propagation,
     lambda space: evidence.log_evidence(space, method="ep"),
 ]
 

@@ -1,6 +1,7 @@
 """Odd rows, labels and weights, each with the answer or the error that it must have everywhere."""
 
 import re
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,29 @@ def wide():
     return sp.csr_matrix((np.ones(6), (np.arange(6), np.arange(6))), shape=(6, 2**40))
 
 
+def broken_lists(indices, values):
+    rows = sp.lil_array(X)
+    rows.rows[0], rows.data[0] = indices, values
+    return rows
+
+
+def broken_diagonals():
+    rows = sp.dia_array(X)
+    rows.offsets = rows.offsets[:1]
+    return rows
+
+
+class OfArrays:
+    """A table of another library, whose ``columns`` are values."""
+
+    def __init__(self, values):
+        self.shape, self.columns = values.shape, list(values.T)
+        self._values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values.astype(dtype or self._values.dtype)
+
+
 ROWS = {
     "masked": (masked(X, 3), "X is a masked array with 3 masked"),
     "a mask of nothing": (masked(X, 0), ANSWER),
@@ -47,6 +71,28 @@ ROWS = {
     "ragged": ([[1.0, 2.0]] * 5 + [[1.0]], "X"),
     "objects": (X.astype(object), ANSWER),
     "big-endian": (X.astype(">f8"), ANSWER),
+    "half precision": (X.astype(np.float16), ANSWER),
+    "long double": (X.astype(np.longdouble), ANSWER),
+    "beyond double": (X * np.longdouble("1e4000"), "X"),
+    "decimals": (np.array([[Decimal(str(v)) for v in row] for row in X]), ANSWER),
+    "numbers as words": (X.astype(str), ANSWER),
+    "nullable": (pd.DataFrame(X).astype("Float64"), ANSWER),
+    "nullable, missing": (
+        pd.DataFrame(X).astype("Float64").mask(X == 2), "X contains NaN"
+    ),
+    "backwards": (np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1], ANSWER),
+    "read-only": (np.broadcast_to(X, (1, *X.shape))[0], ANSWER),
+    "a table of another library": (OfArrays(X), ANSWER),
+    "csr_array": (sp.csr_array(X), ANSWER),
+    "coo_array": (sp.coo_array(X), ANSWER),
+    "dia_array": (sp.dia_array(X), ANSWER),
+    "lil_array": (sp.lil_array(X), ANSWER),
+    "lists of lists beyond": (broken_lists([7], [1.0]), "X is not a valid sparse matrix"),
+    "lists of lists uneven": (broken_lists([0], [1.0] * 99), "X is not a valid sparse matrix"),
+    "diagonals uneven": (broken_diagonals(), "X is not a valid sparse matrix"),
+    "nothing": (None, "X(_pool)? is None"),
+    "no rows": (X[:0], "X"),
+    "no columns": (X[:, :0], "X"),
 }  # fmt: skip
 
 LABELS = {
@@ -64,6 +110,13 @@ LABELS = {
     "quantities": (X[:, 0] + 0.25, r"y: Unknown label type"),
     "complex": (Y + 1j, "^y: Complex"),
     "bytes": (Y.astype("S1"), r"^y: .*bytes"),
+    "categories": (pd.Categorical(Y), ANSWER),
+    "dates": (
+        Y.astype("M8[D]"),
+        "y must hold labels, texts or numbers; got an array of datetime64",
+    ),
+    "decimals": (np.array([Decimal(int(v)) for v in Y]), "y must hold labels of one type.*Decimal"),
+    "ragged": ([[0]] * 5 + [[0, 1]], "y must hold one label per row"),
 }
 
 WEIGHTS = {
@@ -75,6 +128,13 @@ WEIGHTS = {
     "negative": (-np.ones(6), "sample_weight must be finite and >= 0"),
     "NaN": (np.full(6, np.nan), "sample_weight contains NaN"),
     "objects": (np.ones(6).astype(object), ANSWER),
+    "nullable": (pd.array(np.ones(6), dtype="Float64"), ANSWER),
+    "nullable, missing": (pd.array([1, None] * 3, dtype="Float64"), "sample_weight contains NaN"),
+    "decimals": (np.array([Decimal(1)] * 6), ANSWER),
+    "beyond double": (np.full(6, np.longdouble("1e4000")), "sample_weight contains NaN or inf"),
+    "dates": (np.ones(6).astype("M8[s]"), "sample_weight must hold real numbers"),
+    "ragged": ([[1]] * 5 + [[1, 2]], "sample_weight must be an array of numbers"),
+    "a table": (np.ones((6, 1)), "sample_weight must hold one weight per row"),
 }
 
 

@@ -58,22 +58,28 @@ def test_packed_tables_that_grow(how, name, tmp_path):
 LONG_LINE = r"line {} has more than 16,777,216 characters.*--trusted"
 EMPTY_LINES = "more than 10,000 empty lines.*--trusted"
 LINES = r"unpacks to more than [\d,]+ lines, the limit.*--max-bytes"
+CELLS = r"unpacks to more than [\d,]+ cells, the limit.*--max-bytes"
 BELOW_THE_RATIO = {
     "one long field": LONG_LINE.format(2),
     "spaces": LONG_LINE.format(2),
     "spaces first": LONG_LINE.format(1),
     "newlines": f"{EMPTY_LINES}|{LINES}",
     "newlines first": f"{EMPTY_LINES}|{LINES}",
-    "names": LONG_LINE.format(1),
-    "features": LONG_LINE.format(1),
+    "names": CELLS,
+    "features": CELLS,
     "comments": LINES,
+    "cells of numbers": CELLS,
+    "cells of text": CELLS,
     "long lines": r"line 2: a cell has more than 131,072.*field_size_limit",
     "rows": LINES,
 }
 QUICK = ("read_table", "rows")
+WIDE = b",".join(b"x%d" % i for i in range(1000)) + b"\n"
 MORE = {
     "long lines": ("a.csv.gz", b"x\n", b"a" * 2**19 + b"\n" + b"b" * (2**19 - 1), ""),
     "rows": ("a.csv.gz", b"x\n", b"0\n", ""),
+    "cells of numbers": ("a.csv.gz", WIDE, b"0," * 999 + b"0\n", ""),
+    "cells of text": ("a.csv.gz", WIDE, b"ab," * 999 + b"ab\n", ""),
 }
 
 
@@ -91,6 +97,43 @@ def test_packed_tables_that_grow_less(how, name, tmp_path):
     assert 1.9 < path.stat().st_size / MIB < 2.1
     assert path.stat().st_size * reading.MAX_RATIO > 190 * MIB
     refused_in_a_child(how, path, BELOW_THE_RATIO[name])
+
+
+N_CELLS = 100_000_000
+BINARY = {
+    "numbers": ("a.npz", lambda path: np.savez_compressed(path, X=np.zeros((N_CELLS, 1), "u1"))),
+    "texts": ("a.npz", lambda path: np.savez_compressed(path, x=np.zeros(N_CELLS // 8, "U2"))),
+    "long texts": ("a.npz", lambda path: np.savez_compressed(path, x=np.zeros(10_000, "U9999"))),
+    "parquet": ("a.parquet", lambda path: write_parquet(path, np.zeros(N_CELLS // 4))),
+    "dates": ("a.parquet", lambda path: write_parquet(path, np.zeros(N_CELLS // 4, "M8[s]"))),
+    "one text": ("a.parquet", lambda path: write_parquet(path, ["a" * 2**28])),
+}
+
+
+def write_parquet(path, values):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"x": values}), path, compression="zstd")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BINARY)
+def test_packed_arrays_that_grow(name, tmp_path):
+    ending, write = BINARY[name]
+    write(tmp_path / ending)
+    assert (tmp_path / ending).stat().st_size < MIB
+    refused_in_a_child("read_table", tmp_path / ending, r"cells, more than [\d,]+, .*--trusted")
+
+
+def test_honest_arrays_are_packed_less(tmp_path, monkeypatch):
+    """A control, with hardly any cells that are free."""
+    monkeypatch.setattr("bayespoint.io.tables.table.FREE_CELLS", 1000)
+    rng, path = np.random.default_rng(0), tmp_path / "a.npz"
+    np.savez_compressed(path, X=rng.integers(2, size=(1000, 20)), y=rng.choice(["a", "b"], 1000))
+    assert read_table(path).n_rows == 1000
+    np.savez_compressed(path, X=np.zeros((1000, 20)))
+    with pytest.raises(TableError, match=r"unpacks to 20,\d\d\d cells, more than .*--trusted"):
+        read_table(path)
+    assert read_table(path, trusted=True).n_rows == 1000
 
 
 def test_lines_of_honest_tables_are_not_too_many(tmp_path, monkeypatch):

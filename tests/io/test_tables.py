@@ -9,7 +9,15 @@ import zipfile
 import numpy as np
 import pytest
 
-from bayespoint.io.tables import Table, TableError, printable, read_table, safe_cell, write_csv
+from bayespoint.io.tables import (
+    Table,
+    TableError,
+    open_chunks,
+    printable,
+    read_table,
+    safe_cell,
+    write_csv,
+)
 from bayespoint.io.tables import text as text_module
 
 
@@ -130,11 +138,26 @@ def test_gzip_and_its_damage(tmp_path):
             read(tmp_path, damaged, "x.csv.gz")
 
 
+@pytest.mark.parametrize("name", ["text", "header", "decimal", "trusted", "max_bytes", "format"])
+def test_wrong_options_are_named(name, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    for value in (3.5, "1", [1], np.array(1.0), np.array(["a", "b"])[None], float("nan")):
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            read_table(path, **{name: value})
+        if name != "text":
+            with (
+                pytest.raises(ValueError, match=rf"^{name} must be "),
+                open_chunks(path, **{name: value}),
+            ):
+                pass
+
+
 def test_unknown_endings_and_formats(tmp_path):
     with pytest.raises(TableError, match=r"ending '\.xlsx'"):
         read(tmp_path, "a\n1\n", "x.xlsx")
     assert values(read(tmp_path, "a\n1\n", "x.xlsx", format="csv")) == [[1.0]]
-    with pytest.raises(ValueError, match="format='xml'"):
+    with pytest.raises(ValueError, match=r"format must be one of .*'xml'"):
         read(tmp_path, "a\n1\n", format="xml")
     with pytest.raises(FileNotFoundError):
         read_table(tmp_path / "none.csv")

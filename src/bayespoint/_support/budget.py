@@ -46,7 +46,7 @@ class Budget:
     def renew(self, max_time: float | None) -> None:
         """Begin another stage of the work, with its own time limit."""
         self.start = clock()
-        self.max_time = max_time
+        self.max_time = None if max_time is None else float(max_time)
         self._stopped = False
         self._drawn = 0.0
         self._open = False

@@ -25,6 +25,10 @@ def is_number(value: Any, least: float | None = None, above: float | None = None
         return False
     if not isinstance(value, int | float | np.number):
         return False
+    try:
+        value = float(value)  # what is too large for it is infinite, or an error
+    except OverflowError:
+        return False
     return bool(
         np.isfinite(value)
         and (least is None or value >= least)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,10 @@ def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: 
 
 def _last_step(clf: Any, X_pool: Any) -> tuple[Predictor, Asked]:
     """Predictor of the classifier at the end of a pipeline, and the points as it gets them."""
+    if isinstance(clf, type) or not hasattr(clf, "fit"):
+        raise TypeError(f"clf must be a fitted BayesPointClassifier; got {short(clf)}.")
+    if X_pool is None:
+        raise ValueError("X_pool is None: give rows of numbers.")
     check_is_fitted(clf)
     last, X = unwrapped(clf, X_pool)
     if not isinstance(last, KernelClassifier):

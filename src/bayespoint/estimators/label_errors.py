@@ -269,7 +269,7 @@ def _guesses(
         noises = [noise_of(root**2) for root in roots]
         likelihoods = [labels.likelihood(noise) for noise in noises]
         values = np.array([labels.scores(np.exp(log), likelihoods) for log in logs])
-        likely = values > values.max() - NEGLIGIBLE
+        likely = values >= values.max() - NEGLIGIBLE  # which is the same where weights are huge
         if finer < FINER:
             logs, roots = _finer(logs, likely.any(axis=1)), _finer(roots, likely.any(axis=0))
     shares = np.where(likely, np.exp(values - values.max()), 0.0)

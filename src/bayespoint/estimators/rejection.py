@@ -416,4 +416,4 @@ class RejectingClassifier(WrappingClassifier):
             costs = self._costs_at(X, len(labels))
             return costing.costs_of_labels(costs, self.classes_, y, labels)
         rejecting = REJECT_COST if self.reject_cost is None else self.reject_cost
-        return errors_of(y, labels).astype(float), np.full(len(labels), rejecting)
+        return errors_of(y, labels, ("y", "labels")).astype(float), np.full(len(labels), rejecting)

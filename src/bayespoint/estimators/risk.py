@@ -209,23 +209,30 @@ def binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array
     return np.where(n_right > 0, bound, 1.0)
 
 
-def errors_of(y_true: Any, y_pred: Any) -> Array:
-    """Where the labels differ, as booleans."""
-    found = np.asarray(y_pred)
-    if found.dtype == object and any(label is None for label in found.ravel()):
+def accuracy(y: Any, labels: Array, sample_weight: Any) -> float:
+    """Share of labels that are right, of true ones and weights that are checked as for a fit."""
+    right = ~errors_of(y, labels, ("y", "predict(X)"))
+    return float(np.average(right, weights=checked_weight(sample_weight, len(right))))
+
+
+def errors_of(y_true: Any, y_pred: Any, names: tuple[str, str] = ("y_true", "y_pred")) -> Array:
+    """Where the labels differ, as booleans; ``names``: of the arguments."""
+    true, predicted = names
+    if any(label is None for label in np.asarray(y_pred, dtype=object).ravel()):
         raise ValueError(
-            "y_pred contains None, the mark of rejected cases; give the labels before rejection, "
-            "which RejectingClassifier.decide(X) returns, with those that are rejected"
+            f"{predicted} contains None, the mark of rejected cases; give the labels before "
+            "rejection, which RejectingClassifier.decide(X) returns, with those that are rejected"
         )
-    y_true, y_pred = checked_labels(y_true, "y_true"), checked_labels(y_pred, "y_pred")
+    y_true, y_pred = checked_labels(y_true, true), checked_labels(y_pred, predicted)
     if len(y_true) != len(y_pred):
         raise ValueError(
-            f"y_true and y_pred have inconsistent numbers of samples: {len(y_true)} and "
+            f"{true} and {predicted} have inconsistent numbers of samples: {len(y_true)} and "
             f"{len(y_pred)}"
         )
     if len({y.dtype.kind in "US" for y in (y_true, y_pred) if y.dtype != object}) > 1:
         raise ValueError(
-            f"y_true has dtype {y_true.dtype} but y_pred {y_pred.dtype}, so no label can agree; "
+            f"{true} has dtype {y_true.dtype} but {predicted} {y_pred.dtype}, so no label can "
+            "agree; "
             "give both as text or both as numbers"
         )
     return np.asarray(y_true != y_pred, dtype=bool)

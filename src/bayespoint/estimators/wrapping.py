@@ -1,6 +1,8 @@
 """What wrappers around a classifier share: fitting it, metadata for it, and what it says itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from reprlib import repr as short
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from bayespoint._support.types import Array
 from bayespoint.estimators.confidence import check_has_proba, said
 from bayespoint.estimators.held_out import Source
-from bayespoint.estimators.risk import checked_weight
-from bayespoint.space.given import checked_labels
+from bayespoint.estimators.risk import accuracy, checked_weight
+from bayespoint.space.given import checked_labels, checked_weights
 
 
 def estimator_has(method: str) -> Callable[[Any], bool]:
@@ -41,12 +43,14 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def check_wrapped(self, sample_weight: Any) -> None:
         """Check what all wrappers take."""
-        if not is_classifier(self.estimator):
+        if not _is_classifier(self.estimator):
             raise ValueError(f"estimator={self.estimator!r} is not a classifier; give one")
         if isinstance(self.cv, str) and self.cv not in ("auto", "prefit"):
             raise ValueError(
                 f'cv={self.cv!r} is not known; give "auto", a number of folds or "prefit"'
             )
+        if not isinstance(self.cv, str):
+            _check_folds(self.cv)
         if self._is_prefit() and sample_weight is not None:
             raise ValueError(
                 'sample_weight was given with cv="prefit", where nothing is trained and thresholds '
@@ -92,6 +96,8 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self.check_parameters(sample_weight)
         y = checked_labels(y)
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(y))
         params, sample_weight = self._params_of(sample_weight, params)
         counted = checked_weight(sample_weight, len(y)) > 0
         # Errors in what names classes show before a long fit.
@@ -168,6 +174,24 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return _weights_for(self.estimator, sample_weight), sample_weight
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        return accuracy(y, self.predict(X), sample_weight)
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Say to whom the metadata of `fit` go: to the estimator, and to the splitter of `cv`."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
@@ -200,6 +224,33 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             tags.classifier_tags = inner.classifier_tags
             tags.classifier_tags.multi_label = False
         return tags
+
+
+def _is_classifier(estimator: Any) -> bool:
+    """Whether this is an object, no class, that scikit-learn takes for a classifier."""
+    told = hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
+    return told and is_classifier(estimator)
+
+
+def _check_folds(cv: Any) -> None:
+    """Refuse what scikit-learn cannot divide rows by."""
+    if isinstance(cv, Integral) and not isinstance(cv, bool | np.bool_):
+        sound = cv >= 2
+    elif isinstance(cv, list | tuple | np.ndarray):
+        sound = np.ndim(cv) > 0 if isinstance(cv, np.ndarray) else True
+        sound = sound and len(cv) > 0 and all(_is_pair(fold) for fold in cv)
+    else:
+        sound = cv is None or hasattr(cv, "split") or isinstance(cv, Iterator)
+        sound = sound and not isinstance(cv, bytes | type)
+    if not sound:
+        raise ValueError(
+            f"cv={short(cv)} is not valid; give a number of folds >= 2, a splitter, pairs of row "
+            'numbers to train and to test with, "auto" or "prefit"'
+        )
+
+
+def _is_pair(fold: Any) -> bool:
+    return hasattr(fold, "__len__") and len(fold) == 2 and all(np.ndim(rows) == 1 for rows in fold)
 
 
 def _weights_that_arrive(estimator: Any, routed: dict[str, Any]) -> Any:

@@ -72,7 +72,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     X, labels = _rows(X), [one if one is None else checked_labels(one) for one in y]
     table = options["accept_sparse"] and not sp.issparse(X)
     try:
-        found = validate_data(estimator, X, *labels, **options)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused
+            found = validate_data(estimator, X, *labels, **options)
     except (TypeError, ValueError, OverflowError) as error:
         raise _explained(error, type(estimator).__name__ if table else "", X=X) from None
     return found
@@ -81,7 +82,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 def checked_rows(X: Any, **options: Any) -> Matrix:
     """Check rows where there is no estimator that knows them; options of `check_array`."""
     try:
-        return check_array(_rows(X), input_name="X", **options)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return check_array(_rows(X), input_name="X", **options)
     except (TypeError, ValueError, OverflowError) as error:
         raise _explained(error) from None
 
@@ -97,6 +99,11 @@ def checked_labels(y: Any, name: str = "y") -> Array:
         assert_all_finite(y, input_name=name)
     except (TypeError, ValueError) as error:
         raise _explained(error, argument=name) from None
+    if y.dtype.kind in NO_NUMBERS:
+        raise ValueError(
+            f"{name} must hold labels, texts or numbers; got an array of {y.dtype}: convert them, "
+            f"for example by {name}.astype(str)."
+        )
     y = _typed(y, name) if y.dtype.kind == "O" else y
     if y.dtype.kind not in "biu":  # whole numbers are classes
         try:
@@ -116,8 +123,10 @@ def array_options(precomputed: bool) -> dict[str, Any]:
 
 def _rows(X: Any) -> Any:
     """Return X; refuse what scikit-learn would take for something else, or not survive."""
+    if X is None:
+        raise ValueError("X is None: give rows of numbers.")
     X = unmasked("X", X)
-    names = list(X.columns) if hasattr(X, "columns") and hasattr(X, "shape") else []
+    names = list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"X has several columns called {twice!r}: rename them.")
@@ -132,19 +141,18 @@ def _rows(X: Any) -> Any:
             f"X must hold numbers; got {found}: convert the values, or let "
             f"bayespoint.io.encoder.TableEncoder do so."
         )
-    if sp.issparse(X):
-        _check_sparse(X)
-    return X
+    return _sound_sparse(X) if sp.issparse(X) else X
 
 
-def _check_sparse(X: Matrix) -> None:
-    """Refuse sparse matrices that are too wide, or broken: compiled loops trust their indices."""
+def _sound_sparse(X: Matrix) -> Matrix:
+    """Return X; refuse what is too wide, or broken: compiled loops trust the indices."""
     if X.shape[-1] > MOST_COLUMNS:
         raise ValueError(
             f"X has {X.shape[-1]:,} columns; at most {MOST_COLUMNS:,} are taken: leave out those "
             f"that are zero in all rows, or hash into fewer (HashingVectorizer(n_features=2**20))."
         )
     try:
+        X = _compressed(X)
         if hasattr(X, "check_format"):
             X.check_format(full_check=True)
         elif X.format == "coo" and X.nnz:
@@ -153,6 +161,18 @@ def _check_sparse(X: Matrix) -> None:
                 raise ValueError("indices beyond its shape")
     except ValueError as error:
         raise ValueError(f"X is not a valid sparse matrix: {error}. Build it again.") from None
+    return X
+
+
+def _compressed(X: Matrix) -> Matrix:
+    """Return lists of lists as CSR; refuse parts that do not fit, where SciPy does not look."""
+    if X.format == "dia" and len(X.offsets) != len(X.data):
+        raise ValueError("another number of offsets than of diagonals")
+    if X.format != "lil":
+        return X
+    if any(len(indices) != len(values) for indices, values in zip(X.rows, X.data, strict=True)):
+        raise ValueError("rows with other numbers of indices than of values")
+    return X.tocsr()
 
 
 def _without_gaps(y: Any, name: str) -> Any:

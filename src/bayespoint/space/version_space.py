@@ -1,12 +1,11 @@
 """Version space: the classifiers that agree with every training label."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
-from bayespoint._support.checks import shown_places
+from bayespoint._support.checks import check_number, is_number, shown_places
 from bayespoint._support.devices import is_tensor
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.space.given import checked_gram, indefinite, unmasked
@@ -81,8 +80,7 @@ class VersionSpace:
     def __init__(self, K: Any, y: ArrayLike, softness: float = 0.0) -> None:
         self.rows: Rows = K if isinstance(K, Rows) else FullRows(_checked_gram(K))
         self.y = _checked_labels(y, len(self.rows))
-        if not isinstance(softness, int | float | np.number) or not 0 <= softness < np.inf:
-            raise ValueError(f"softness must be a finite number >= 0; got {softness!r}.")
+        check_number("softness", softness, least=0)
         self.softness = float(softness)
         self.ridge = self.softness * self.rows.diagonal
 
@@ -173,7 +171,7 @@ def _checked_gram(K: Any) -> Array:
 
 def _checked_labels(y: ArrayLike, n_points: int) -> Array:
     y = np.asarray(unmasked("y", y))
-    if y.dtype.kind == "O" and all(isinstance(label, Real) for label in y.ravel()):
+    if y.dtype.kind == "O" and all(is_number(label) for label in y.ravel()):
         y = y.astype(np.float64)
     numbers = y.dtype.kind in "biuf"
     if y.shape != (n_points,) or not numbers or not np.all(np.isin(y, (-1, 1))):

@@ -156,7 +156,8 @@ class _Pace:
         most = self._most
         if self._budget.max_time is not None:
             seconds = max(self._budget.elapsed() - self._begun, 1e-9)
-            most = min(most, int(STEP_SHARE * self._budget.max_time * self.flown / seconds))
+            share = STEP_SHARE * self._budget.max_time * (self.flown / seconds)
+            most = int(min(most, share))  # which may be infinite
         return max(1, min(left, most))
 
     def add(self, n_flights: int, total: int) -> None:

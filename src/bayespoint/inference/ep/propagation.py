@@ -108,7 +108,7 @@ def _checked_start(start: Any, m: int) -> Sites | None:
     sites = start.sites if isinstance(start, GaussianPosterior) else start
     try:
         sites = Sites(*(np.array(values, dtype=np.float64) for values in sites))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"start must be a GaussianPosterior or its sites; got {type(start).__name__}."
         ) from error

@@ -336,7 +336,8 @@ class Onion:
 
 def check_depth(depth: Depth) -> Cell:
     """Return a depth as a pair of numbers of wrong labels -1 and +1."""
-    pair = tuple(depth) if isinstance(depth, list | tuple | np.ndarray) else (depth, depth)
+    several = isinstance(depth, list | tuple | np.ndarray) and np.ndim(depth) > 0
+    pair = tuple(depth) if several else (depth, depth)
     if len(pair) != 2:
         raise ValueError(f"depth must be a whole number or a pair of them; got {depth!r}.")
     for number in pair:

@@ -21,6 +21,7 @@ from bayespoint.io.tables.table import (
     and_more,
     as_text,
     check_names,
+    check_packed,
     check_size,
     checked,
     clean_text,
@@ -34,6 +35,10 @@ from bayespoint.io.tables.table import (
 NUMBER_KINDS, TEXT_KINDS = "biuf", "U"
 # Characters of one text in an array: longer ones take as much memory in every row.
 MAX_CHARACTERS = 10_000
+# Bytes that count as a cell: those of a number, however long a text is.
+CELL_BYTES = 8
+# Texts that are made of an array at once.
+TEXTS = 100_000
 # Arrays of an NPZ file: X and columns by name.
 MAX_MEMBERS = MAX_COLUMNS
 
@@ -84,6 +89,8 @@ def _check_header(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], kinds
         wanted = "numbers or text" if "U" in kinds else "numbers"
         why = "; objects would have to be unpickled" if dtype.hasobject else ""
         raise TableError(f"{what} holds {printable(str(dtype))}, not {wanted}{why}.")
+    if len(shape) > 3:
+        raise TableError(f"{what} has {len(shape):,} dimensions; give rows and columns, two.")
     if any(type(n) is not int or n < 0 for n in shape) or exceeds(math.prod(shape), MAX_CELLS):
         raise TableError(
             f"{what} has the shape {shape}; at most {MAX_CELLS:,} cells are taken{LIFT}."
@@ -123,7 +130,9 @@ def _as_float(array: Any) -> Array:
 def _column(values: Array, stays_text: bool) -> Array:
     """Column of a table from an array of one dimension."""
     if values.dtype.kind == "U":
-        return _numbers_or_text(clean_text(values.tolist()), stays_text)
+        parts = (values[start : start + TEXTS] for start in range(0, len(values), TEXTS))
+        texts = np.concatenate([clean_text(part.tolist()) for part in parts])
+        return _numbers_or_text(texts, stays_text)
     if not stays_text:
         return _as_float(values)
     if values.dtype.kind == "f":
@@ -175,6 +184,7 @@ def _members(data: bytes) -> dict[str, Array]:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             infos = file.infolist()
             _check_members(infos)
+            check_packed(sum(info.file_size for info in infos) // CELL_BYTES, len(data))
             for info in infos:
                 with file.open(info) as member:
                     content = member.read(info.file_size + 1)
@@ -182,6 +192,7 @@ def _members(data: bytes) -> dict[str, Array]:
                 what = f"the array '{printable(name)}'"
                 kinds = NUMBER_KINDS if name == "X" else NUMBER_KINDS + TEXT_KINDS
                 arrays[name] = array_of(content, what, kinds=kinds)
+                check_packed(sum(array.size for array in arrays.values()), len(data))
     except TableError:
         raise
     except Exception as error:  # whatever zipfile and zlib raise on broken bytes
@@ -206,8 +217,9 @@ def _check_members(infos: list[zipfile.ZipInfo]) -> None:
         raise TableError(f"the file holds {listed(odd)}; an NPZ file holds .npy members only.")
     if any(info.flag_bits & 1 for info in infos):
         raise TableError("the file is encrypted.")
-    if exceeds(sum(info.file_size for info in infos), 8 * MAX_CELLS):
-        raise TableError(f"the arrays take more than {8 * MAX_CELLS:,} bytes{LIFT}.")
+    most = CELL_BYTES * MAX_CELLS
+    if exceeds(sum(info.file_size for info in infos), most):
+        raise TableError(f"the arrays take more than {most:,} bytes{LIFT}.")
 
 
 def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
@@ -224,6 +236,7 @@ def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
         names = tuple(file.schema_arrow.names)
         check_names(names)
         check_size(file.metadata.num_rows, len(names))
+        check_packed(_parquet_cells(file.metadata), len(data))
         _check_types(pyarrow.types, file.schema_arrow)
         # Text comes as a dictionary: a long one that all rows share is there once.
         words = [f.name for f in file.schema_arrow if _is_text(pyarrow.types, f.type)]
@@ -242,16 +255,23 @@ def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
     return checked(Table(names, columns))
 
 
-def _shared_words(column: Any) -> list[str | None]:
-    """Cells of a dictionary column; equal ones are one object, however long and many they are."""
-    cells: list[str | None] = []
+def _parquet_cells(metadata: Any) -> int:
+    """Cells that a Parquet file says it has, or bytes in their place where there are more."""
+    n_bytes = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    return max(metadata.num_rows * metadata.num_columns, n_bytes // CELL_BYTES)
+
+
+def _shared_words(column: Any) -> Array:
+    """Texts of a dictionary column; equal ones are one object, however long and many they are."""
+    cells = [np.empty(0, dtype=object)]
     for chunk in column.chunks:
-        words = [None if w is None else w.strip() for w in chunk.dictionary.to_pylist()]
+        words = [None if word is None else str(word) for word in chunk.dictionary.to_pylist()]
         longest = max((len(word) for word in words if word is not None), default=0)
         if exceeds(longest, MAX_CELL_TEXT):
             raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters{LIFT}.")
-        cells += [None if i is None else words[i] for i in chunk.indices.to_pylist()]
-    return cells
+        index = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        cells.append(np.append(clean_text(words), None)[index])
+    return np.concatenate(cells)
 
 
 def _is_text(types: Any, kind: Any) -> bool:
@@ -280,18 +300,13 @@ def _check_types(types: Any, schema: Any) -> None:
 
 
 def _arrow_column(column: Any, stays_text: bool, types: Any) -> Array:
-    if types.is_dictionary(column.type) and _is_text(types, column.type.value_type):
-        return _numbers_or_text(clean_text(_shared_words(column)), stays_text)
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if _is_date(types, kind):
-        dates = [None if v is None else str(v) for v in column.to_pylist()]
-        return _numbers_or_text(clean_text(dates), stays_text)
-    if _is_text(types, kind):
-        return _numbers_or_text(clean_text(column.to_pylist()), stays_text)
-    if stays_text and not types.is_floating(kind):
-        return clean_text([None if v is None else str(v) for v in column.to_pylist()])
+    packed = types.is_dictionary(column.type)
+    kind = column.type.value_type if packed else column.type
+    words = _is_text(types, kind) or _is_date(types, kind)
+    if words or (stays_text and not types.is_floating(kind)):
+        texts = _shared_words(column if packed else column.dictionary_encode())
+        return _numbers_or_text(texts, stays_text)
+    column = column.cast(kind) if packed else column
     if types.is_boolean(kind) or types.is_decimal(kind):
         column = column.cast("int8" if types.is_boolean(kind) else "float64")
     values = _as_float(column)

@@ -5,17 +5,20 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from bayespoint._support.checks import check_choice, check_positive_integer
 from bayespoint.io.tables.binary import read_npy, read_npz, read_parquet
 from bayespoint.io.tables.chunks import ChunkReader
 from bayespoint.io.tables.svmlight import read_svmlight
-from bayespoint.io.tables.table import Table, TableError, limits, printable
-from bayespoint.io.tables.text import read_csv
+from bayespoint.io.tables.table import Table, TableError, limits, most_cells, printable
+from bayespoint.io.tables.text import DELIMITERS, read_csv
 
 PathName: TypeAlias = str | os.PathLike[str]
 
@@ -29,6 +32,8 @@ FREE_BYTES = 2**24
 # with one digit 500. They take memory and time by themselves.
 MAX_LINE_RATIO = 4
 FREE_LINES = 2**21
+# What may part cells; the colon is SVMlight's.
+_PARTING = tuple(mark.encode() for mark in (*DELIMITERS, ":"))
 # Bytes unpacked at once.
 CHUNK_BYTES = 2**20
 
@@ -50,7 +55,7 @@ _BY_ENDING = {
 
 
 def read_table(
-    path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True,
+    path: PathName, *, format: str | None = None, text: Collection[str] = (), header: bool = True,
     decimal: str = ".", max_bytes: int | None = None, trusted: bool = False,
 ) -> Table:  # fmt: skip
     r"""Read a table from a file.
@@ -62,7 +67,7 @@ def read_table(
         or .libsvm; text files may also end with .gz. "-" is standard input.
     format : {"csv", "tsv", "parquet", "npy", "npz", "svmlight"}, optional
         Format of the file, if not given by its extension; "csv" by default for standard input.
-    text : iterable of str
+    text : collection of str
         Columns to read as text whatever they hold, such as labels and categories. Names that the
         file does not have are ignored.
     header : bool, default=True
@@ -72,7 +77,8 @@ def read_table(
         Decimal mark of numbers in CSV. With a comma they may have thousands separators as well.
     max_bytes : int, optional
         Largest size of the file, uncompressed. By default 2 GiB, and for a compressed file 100
-        times its size (at least 16 MiB) with at most 4 lines per byte (plus 2 million), so that
+        times its size (at least 16 MiB) with at most 4 lines and 16 cells per byte (plus 2 and 8
+        million), so that
         small files that expand to huge ones are refused.
     trusted : bool, default=False
         Whether to lift all other limits, on cells, columns, lines and texts: for files whose source
@@ -103,6 +109,7 @@ def read_table(
     >>> table.names, table.column("width")
     (('width', 'colour'), array([1.5, nan]))
     """
+    _check_options(text, header, decimal, max_bytes, trusted)
     kind, packed = _kind(path, format)
     data = _content(path, packed, max_bytes)
     if not data:
@@ -130,7 +137,8 @@ def open_chunks(
     decimal : {".", ","}, default="."
         As for `read_table`.
     max_bytes : int, optional
-        Most bytes of a packed file, unpacked: by default 100 times its size, with 4 lines for
+        Most bytes of a packed file, unpacked: by default 100 times its size, with 4 lines and 16
+        cells for
         each byte of it (and 2 million).
     trusted : bool, default=False
         As for `read_table`.
@@ -160,6 +168,7 @@ def open_chunks(
     [1.5 nan]
     [2.5]
     """
+    _check_options((), header, decimal, max_bytes, trusted)
     kind, packed = _kind(path, format)
     if kind not in ("csv", "tsv"):
         raise TableError(f"{kind} files are not read in chunks; CSV and TSV files are.")
@@ -172,10 +181,22 @@ def open_chunks(
         yield ChunkReader(text, delimiter=delimiter, header=header, decimal=decimal)
 
 
+def _check_options(text: Any, header: Any, decimal: Any, max_bytes: Any, trusted: Any) -> None:
+    names = isinstance(text, Collection) and getattr(text, "ndim", 1) == 1
+    if not names or isinstance(text, str) or not all(isinstance(name, str) for name in text):
+        raise ValueError(f"text must be a list of names of columns; got {text!r}.")
+    for name, value in (("header", header), ("trusted", trusted)):
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; got {value!r}.")
+    check_choice("decimal", decimal, (".", ","))
+    if max_bytes is not None:
+        check_positive_integer("max_bytes", max_bytes)
+
+
 def _kind(path: PathName, format: str | None) -> tuple[str, bool]:
     """Kind of file, and whether it is packed by gzip."""
-    if format is not None and format not in _READERS:
-        raise ValueError(f"format={format!r} is not known; use one of {FORMATS}")
+    if format is not None:
+        check_choice("format", format, FORMATS)
     if str(path) == "-":
         return format or "csv", False
     endings = [ending.lower() for ending in Path(path).suffixes]
@@ -204,10 +225,10 @@ class Unpacking(io.RawIOBase):
 
     def __init__(self, file: Any, max_bytes: int | None) -> None:
         self._file, self._inflated = file, gzip.GzipFile(fileobj=file)
-        self._n_bytes = self._n_lines = 0
+        self._n_bytes = self._n_lines = self._n_cells = 0
         self.size = os.fstat(file.fileno()).st_size
         self.most = max(FREE_BYTES, MAX_RATIO * self.size) if max_bytes is None else max_bytes
-        self._count_lines = max_bytes is None
+        self._counts = max_bytes is None
 
     def readable(self) -> bool:
         """Say that it can be read."""
@@ -219,11 +240,14 @@ class Unpacking(io.RawIOBase):
         self._n_bytes += len(found)
         if self._n_bytes > self.most:
             raise self._refused(f"{self.most:,}")
-        if self._count_lines:
+        if self._counts:
             self._n_lines += max(found.count(b"\n"), found.count(b"\r"))
             most_lines = FREE_LINES + MAX_LINE_RATIO * self._file.tell()
             if self._n_lines > most_lines:
                 raise self._refused(f"{most_lines:,} lines")
+            self._n_cells += max(map(found.count, _PARTING))
+            if self._n_cells > most_cells(self.size):
+                raise self._refused(f"{most_cells(self.size):,} cells")
         buffer[: len(found)] = found
         return len(found)
 
@@ -242,7 +266,7 @@ class Unpacking(io.RawIOBase):
 
 def _content(path: PathName, packed: bool, max_bytes: int | None) -> bytes:
     """Bytes of the file, unpacked, up to the limit."""
-    most = MAX_BYTES if max_bytes is None else max_bytes
+    most = MAX_BYTES if max_bytes is None else min(max_bytes, sys.maxsize - 1)
     if str(path) == "-":
         data = sys.stdin.buffer.read(most + 1)
     elif packed:

@@ -23,6 +23,10 @@ _LIMITED = ContextVar("limited", default=True)
 LIFT = "; for a file that you trust, trusted=True (--trusted) lifts this limit"
 # Cells of a table: as numbers 1.6 GB, and a classifier needs some copies.
 MAX_CELLS = 200_000_000
+# Cells for each byte of a packed file (gzip, NPZ, Parquet): images of digits reach 4, tables of one
+# repeated cell 300. Small files may exceed it: 8 million cells do no harm, even as text.
+MAX_CELL_RATIO = 16
+FREE_CELLS = 2**23
 # Columns: more than any measurement has, and each has a name, a scale and a place in the model.
 MAX_COLUMNS = 100_000
 # Empty lines that follow each other: more are no table, and each takes its time.
@@ -153,11 +157,12 @@ def number_text(value: float) -> str:
 
 
 def clean_text(values: Collection[str | None]) -> Array:
-    """Array of text, spaces around it taken off, None where missing."""
+    """Array of text, spaces around it taken off, None where missing; equal ones are one object."""
     texts = np.empty(len(values), dtype=object)
+    known: dict[str, str] = {}
     for i, value in enumerate(values):
         text = None if value is None else value.strip()
-        texts[i] = None if text is None or text in MISSING else text
+        texts[i] = None if text is None or text in MISSING else known.setdefault(text, text)
     return texts
 
 
@@ -265,6 +270,21 @@ def check_names(names: Sequence[str]) -> None:
         seen: set[str] = set()
         twice = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
         raise TableError(f"several columns are called {listed(dict.fromkeys(twice))}: rename them.")
+
+
+def most_cells(n_bytes: int) -> int:
+    """Most cells that a packed file of so many bytes may have."""
+    return FREE_CELLS + MAX_CELL_RATIO * n_bytes
+
+
+def check_packed(n_cells: int, n_bytes: int) -> None:
+    """Raise a TableError for a packed file that would grow into too many cells."""
+    most = most_cells(n_bytes)
+    if exceeds(n_cells, most):
+        raise TableError(
+            f"the file has {n_bytes:,} bytes and unpacks to {n_cells:,} cells, more than {most:,}, "
+            f"the limit{LIFT}."
+        )
 
 
 def check_size(n_rows: int, n_columns: int) -> None:
