@@ -1,7 +1,6 @@
 """What wrappers around a classifier share: fitting it, metadata for it, and what it says itself."""
 
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from reprlib import repr as short
 from typing import Any, Self
 
@@ -234,8 +233,8 @@ def _is_classifier(estimator: Any) -> bool:
 
 def _check_folds(cv: Any) -> None:
     """Refuse what scikit-learn cannot divide rows by."""
-    if isinstance(cv, Integral) and not isinstance(cv, bool | np.bool_):
-        sound = cv >= 2
+    if isinstance(cv, int | np.integer):
+        sound = not isinstance(cv, bool) and cv >= 2
     elif isinstance(cv, list | tuple | np.ndarray):
         sound = np.ndim(cv) > 0 if isinstance(cv, np.ndarray) else True
         sound = sound and len(cv) > 0 and all(_is_pair(fold) for fold in cv)

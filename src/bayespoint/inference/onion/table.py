@@ -336,8 +336,9 @@ class Onion:
 
 def check_depth(depth: Depth) -> Cell:
     """Return a depth as a pair of numbers of wrong labels -1 and +1."""
-    several = isinstance(depth, list | tuple | np.ndarray) and np.ndim(depth) > 0
-    pair = tuple(depth) if several else (depth, depth)
+    pair: tuple[Any, ...] = (depth, depth)
+    if isinstance(depth, list | tuple | np.ndarray) and np.ndim(depth) > 0:
+        pair = tuple(depth)
     if len(pair) != 2:
         raise ValueError(f"depth must be a whole number or a pair of them; got {depth!r}.")
     for number in pair:

@@ -270,7 +270,7 @@ def _shared_words(column: Any) -> Array:
         if exceeds(longest, MAX_CELL_TEXT):
             raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters{LIFT}.")
         index = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        cells.append(np.append(clean_text(words), None)[index])
+        cells.append(clean_text([*words, None])[index])
     return np.concatenate(cells)
 
 

@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ _BY_ENDING = {
 
 
 def read_table(
-    path: PathName, *, format: str | None = None, text: Collection[str] = (), header: bool = True,
+    path: PathName, *, format: str | None = None, text: Iterable[str] = (), header: bool = True,
     decimal: str = ".", max_bytes: int | None = None, trusted: bool = False,
 ) -> Table:  # fmt: skip
     r"""Read a table from a file.
@@ -67,7 +67,7 @@ def read_table(
         or .libsvm; text files may also end with .gz. "-" is standard input.
     format : {"csv", "tsv", "parquet", "npy", "npz", "svmlight"}, optional
         Format of the file, if not given by its extension; "csv" by default for standard input.
-    text : collection of str
+    text : iterable of str
         Columns to read as text whatever they hold, such as labels and categories. Names that the
         file does not have are ignored.
     header : bool, default=True
@@ -109,14 +109,15 @@ def read_table(
     >>> table.names, table.column("width")
     (('width', 'colour'), array([1.5, nan]))
     """
-    _check_options(text, header, decimal, max_bytes, trusted)
+    names = _checked_names(text)
+    _check_options(header, decimal, max_bytes, trusted)
     kind, packed = _kind(path, format)
     data = _content(path, packed, max_bytes)
     if not data:
         raise TableError("the file is empty.")
     options = {} if kind not in ("csv", "tsv") else {"header": header, "decimal": decimal}
     with limits(trusted):
-        return _READERS[kind](data, text=frozenset(text), **options)
+        return _READERS[kind](data, text=names, **options)
 
 
 @contextmanager
@@ -168,7 +169,7 @@ def open_chunks(
     [1.5 nan]
     [2.5]
     """
-    _check_options((), header, decimal, max_bytes, trusted)
+    _check_options(header, decimal, max_bytes, trusted)
     kind, packed = _kind(path, format)
     if kind not in ("csv", "tsv"):
         raise TableError(f"{kind} files are not read in chunks; CSV and TSV files are.")
@@ -181,10 +182,17 @@ def open_chunks(
         yield ChunkReader(text, delimiter=delimiter, header=header, decimal=decimal)
 
 
-def _check_options(text: Any, header: Any, decimal: Any, max_bytes: Any, trusted: Any) -> None:
-    names = isinstance(text, Collection) and getattr(text, "ndim", 1) == 1
-    if not names or isinstance(text, str) or not all(isinstance(name, str) for name in text):
+def _checked_names(text: Any) -> frozenset[str]:
+    try:
+        names: list[Any] = [None] if isinstance(text, str) else list(text)
+    except TypeError:
+        names = [None]
+    if not all(isinstance(name, str) for name in names):
         raise ValueError(f"text must be a list of names of columns; got {text!r}.")
+    return frozenset(names)
+
+
+def _check_options(header: Any, decimal: Any, max_bytes: Any, trusted: Any) -> None:
     for name, value in (("header", header), ("trusted", trusted)):
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name} must be True or False; got {value!r}.")
