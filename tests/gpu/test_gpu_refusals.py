@@ -172,6 +172,16 @@ def test_ep_and_given_gram_matrices_that_do_not_fit(cancer, memory):
     make(kernel="precomputed").fit(X[:50] @ X[:50].T, y[:50])
 
 
+def test_votes_count_only_what_comes_to_the_host(cancer):
+    """The Gram matrix and its factor stay on the device; on the host they count, too."""
+    X, y, _ = within(cancer, 60)
+    room = 20 * 60**2 / 1e6  # bytes for each entry of a matrix over the points
+    make("billiard", decision="vote", cache_size=room).fit(X, y)
+    for device, least in (("cpu", room), ("cuda", 10 * 60**2 / 1e6)):
+        with pytest.raises(ValueError, match="Raise cache_size, or use decision='bayes_point'"):
+            make("billiard", decision="vote", device=device, cache_size=least).fit(X, y)
+
+
 def test_matrices_are_refused_before_they_are_made(memory):
     """To the point: this many are taken, one more is not."""
     room = 100_000

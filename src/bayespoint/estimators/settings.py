@@ -90,6 +90,11 @@ SECOND_LOOK = 2000
 # Decisions by the probability of the whole posterior.
 VOTING = ("vote", "calibrated")
 
+# Bytes per entry of the matrices that votes need: K, its factor, its inverse, and what that is
+# solved from. Beside a GPU only the inverse comes to the host, in float32 and then in float64.
+VOTE_BYTES = 4 * 8
+VOTE_BYTES_BESIDE_GPU = 4 + 8
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -212,11 +217,11 @@ def _needed(data: TrainingData, settings: Settings, place: Any) -> float:
     """Memory of matrices over all points, in MB."""
     n_points, method = data.inputs.shape[0], METHODS[settings.inference]
     n_voting = data.n_machines if settings.votes else 0
-    needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting) / 1e6
+    needed = method.needed_bytes(n_points, data.inputs.dtype.itemsize, n_voting)
+    voting = VOTE_BYTES
     if place.own_memory and not method.matrices_on_host:
-        needed = 0.0
-    # K, its factor, and what the inverse is solved from
-    return max(needed, 4 * 8 * n_points**2 / 1e6) if settings.votes else needed
+        needed, voting = 0, VOTE_BYTES_BESIDE_GPU
+    return (max(needed, voting * n_points**2) if settings.votes else needed) / 1e6
 
 
 def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tuple[str, str]]:
