@@ -131,21 +131,9 @@ def _first_equal(bits, n, target):
 
 
 @jit
-def next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
-    """Add multiples of ``row`` to P and Q, and find the wall that is met next.
-
-    The travel t to wall j has cot t = -v_j / w_j, and the largest cotangent comes first.
-    ``side[j]`` is 1 / sqrt(k(x_j, x_j)) with the sign of the ball's side of wall j.
-
-    Returns
-    -------
-    wall, cotangent
-    """
+def _next_wall_of_many(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
+    """As `next_wall`, a part of the walls at a time."""
     bits = cotangents.view(np.int64)
-    if P.size <= CHUNK:  # to cut out a part takes as long as ten walls
-        _cotangents(P, Q, row, to_p, to_q, cos, sin, side, cotangents)
-        first = _first_equal(bits, P.size, _ordered(_highest(bits, P.size)))
-        return first, cotangents[first]
     best, wall, cotangent = _LEAST, 0, -NOW
     for start in range(0, P.size, CHUNK):
         stop = min(start + CHUNK, P.size)
@@ -159,6 +147,26 @@ def next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
             first = _first_equal(bits, stop - start, _ordered(best))
             wall, cotangent = start + first, cotangents[first]
     return wall, cotangent
+
+
+@jit
+def next_wall(P, Q, row, to_p, to_q, cos, sin, side, cotangents):
+    """Add multiples of ``row`` to P and Q, and find the wall that is met next.
+
+    The travel t to wall j has cot t = -v_j / w_j, and the largest cotangent comes first.
+    ``side[j]`` is 1 / sqrt(k(x_j, x_j)) with the sign of the ball's side of wall j.
+
+    Returns
+    -------
+    wall, cotangent
+    """
+    if P.size > CHUNK:
+        return _next_wall_of_many(P, Q, row, to_p, to_q, cos, sin, side, cotangents)
+    # To cut out a part takes as long as ten walls.
+    _cotangents(P, Q, row, to_p, to_q, cos, sin, side, cotangents)
+    bits = cotangents.view(np.int64)
+    first = _first_equal(bits, P.size, _ordered(_highest(bits, P.size)))
+    return first, cotangents[first]
 
 
 @jit
@@ -262,6 +270,27 @@ def turn(x, y, cos, sin):
 
 
 @jit
+def add(total, x):
+    """Add x to a sum; like those below a loop, since array expressions cost as much as walls."""
+    for j in range(x.size):
+        total[j] += x[j]
+
+
+@jit
+def subtract_direction(total, x, y, cos, sin):
+    """Subtract the direction y cos - x sin at the end of a flight from a sum."""
+    for j in range(x.size):
+        total[j] += sin * x[j] - cos * y[j]
+
+
+@jit
+def copy(x, to):
+    """Copy x."""
+    for j in range(x.size):
+        to[j] = x[j]
+
+
+@jit
 def mark(P, Q, cos, sin, path, cursor):
     """Write the outputs of the present position into the path, while there is room."""
     if cursor[RECORDED] < path.shape[0]:
@@ -303,8 +332,8 @@ def fly(walls, ball, course, record, max_events):
                 begin_in_basis(Q, white_p, white_q, white[flight], basis)
             else:
                 begin(P, Q, coef_p, coef_q, white_p, white_q, directions[flight], white[flight])
-            ends_coef += coef_q
-            ends_white += white_q
+            add(ends_coef, coef_q)
+            add(ends_white, white_q)
             angle[0] = 0.0
             cursor[IN_FLIGHT] = 1
         to_p, to_q = 0.0, 0.0
@@ -345,8 +374,8 @@ def fly(walls, ball, course, record, max_events):
             cursor[BOUNCES] += 1
         cos, sin = math.cos(travel), math.sin(travel)
         mark(P, Q, cos, sin, path, cursor)
-        ends_coef += sin * coef_p - cos * coef_q
-        ends_white += sin * white_p - cos * white_q
+        subtract_direction(ends_coef, coef_p, coef_q, cos, sin)
+        subtract_direction(ends_white, white_p, white_q, cos, sin)
         turn(P, Q, cos, sin)
         turn(coef_p, coef_q, cos, sin)
         turn(white_p, white_q, cos, sin)
@@ -357,9 +386,9 @@ def fly(walls, ball, course, record, max_events):
         cursor[FLIGHT] += 1
         if cursor[FLIGHT] % thin == 0:
             draw = cursor[FLIGHT] // thin - 1
-            draws_output[draw] = P
-            draws_coef[draw] = coef_p
-            draws_white[draw] = white_p
+            copy(P, draws_output[draw])
+            copy(coef_p, draws_coef[draw])
+            copy(white_p, draws_white[draw])
 
 
 @jit
