@@ -7,6 +7,13 @@ from bayespoint._loops.jit import jit
 # Columns that a block may have, few enough for each to have a loop of its own.
 WIDTHS = (32, 64, 128)
 
+# Numbers of a cache line, which are copied together.
+LINE = 16
+
+# Places in flat arrays are unsigned: to cut a row out of a block, or to ask whether a place is
+# negative, costs as much as dozens of products.
+U = np.uintp
+
 
 def _make_products(lanes):
     """Compile the loop for a constant number of columns: a third faster than for any number."""
@@ -16,27 +23,31 @@ def _make_products(lanes):
         indptr, indices, data, first, block, factor, row_term, column_term, degree, values
     ):
         total = np.empty(lanes, dtype=data.dtype)
+        flat, width = block.reshape(-1), U(lanes)
         for j in range(values.shape[0]):
             for w in range(lanes):
                 total[w] = 0
-            p, end = indptr[first + j], indptr[first + j + 1]
-            while p + 8 <= end:
-                v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-                v4, v5, v6, v7 = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
-                b0, b1, b2 = block[indices[p]], block[indices[p + 1]], block[indices[p + 2]]
-                b3, b4, b5 = block[indices[p + 3]], block[indices[p + 4]], block[indices[p + 5]]
-                b6, b7 = block[indices[p + 6]], block[indices[p + 7]]
-                for w in range(lanes):
+            p, end = U(indptr[first + j]), U(indptr[first + j + 1])
+            while p + U(8) <= end:
+                v0, v1, v2, v3 = data[p], data[p + U(1)], data[p + U(2)], data[p + U(3)]
+                v4, v5, v6, v7 = data[p + U(4)], data[p + U(5)], data[p + U(6)], data[p + U(7)]
+                b0, b1 = width * U(indices[p]), width * U(indices[p + U(1)])
+                b2, b3 = width * U(indices[p + U(2)]), width * U(indices[p + U(3)])
+                b4, b5 = width * U(indices[p + U(4)]), width * U(indices[p + U(5)])
+                b6, b7 = width * U(indices[p + U(6)]), width * U(indices[p + U(7)])
+                for w in range(width):
                     total[w] += (
-                        v0 * b0[w] + v1 * b1[w] + v2 * b2[w] + v3 * b3[w]
-                        + v4 * b4[w] + v5 * b5[w] + v6 * b6[w] + v7 * b7[w]
+                        v0 * flat[b0 + w] + v1 * flat[b1 + w]
+                        + v2 * flat[b2 + w] + v3 * flat[b3 + w]
+                        + v4 * flat[b4 + w] + v5 * flat[b5 + w]
+                        + v6 * flat[b6 + w] + v7 * flat[b7 + w]
                     )  # fmt: skip
-                p += 8
+                p += U(8)
             while p < end:
-                v0, b0 = data[p], block[indices[p]]
-                for w in range(lanes):
-                    total[w] += v0 * b0[w]
-                p += 1
+                v0, b0 = data[p], width * U(indices[p])
+                for w in range(width):
+                    total[w] += v0 * flat[b0 + w]
+                p += U(1)
             for w in range(lanes):
                 total[w] = factor * total[w] + (row_term[w] + column_term[j])
                 values[j, w] = total[w]
@@ -66,6 +77,20 @@ def sparse_products(
     _PRODUCTS[block.shape[1]](
         indptr, indices, data, first, block, factor, row_term, column_term, degree, values
     )
+
+
+@jit
+def transpose(values, most, found):
+    """Write ``values``, at most ``most``, with rows for columns: in a quarter of NumPy's time."""
+    whole = len(values) - len(values) % LINE
+    for first in range(0, whole, LINE):
+        for w in range(values.shape[1]):
+            for k in range(LINE):
+                value = values[first + k, w]
+                found[w, first + k] = most if value > most else value
+    for j in range(whole, len(values)):
+        for w in range(values.shape[1]):
+            found[w, j] = most if values[j, w] > most else values[j, w]
 
 
 @jit

@@ -370,14 +370,14 @@ class Kernel:
         if self.name == "laplacian":
             return _laplacian(panel.X, points.X[columns], self.width)
         values = self._polynomial(panel, points, columns, dtype)
-        if self.name == "rbf":
-            values = values.astype(dtype, copy=False)
-            np.minimum(values, 0.0, out=values)  # rounding can leave a distance below zero
-            np.exp(values, out=values)
-        return values
+        return np.exp(values, out=values) if self.name == "rbf" else values
 
     def _polynomial(self, panel: "Panel", points: Points, columns: slice, wanted: Any) -> Array:
-        """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential."""
+        """(factor <x, x'> + row term + column term) ** degree; "rbf" is its exponential.
+
+        Rounding can leave a distance below zero: then it is zero.
+        """
+        most = points.X.dtype.type(0 if self.name == "rbf" else np.inf)
         dtype, n_columns = points.X.dtype, columns.stop - columns.start
         factor, degree = 1.0, 1.0
         row_term = np.zeros(len(panel.squared_norm), dtype)
@@ -391,18 +391,23 @@ class Kernel:
             column_term -= self.width * points.squared_norm[columns]
         whole = degree == int(degree)
         if sp.issparse(points.X) and not sp.issparse(panel.X):
-            from bayespoint._loops.sparse_products import sparse_products
+            from bayespoint._loops.sparse_products import sparse_products, transpose
 
             X, values = points.X, np.empty((n_columns, len(row_term)), dtype=dtype)
             sparse_products(
                 X.indptr, X.indices, X.data, columns.start, panel.X, dtype.type(factor),
                 row_term, column_term, int(degree) if whole else 1, values,
             )  # fmt: skip
-            return _power(np.ascontiguousarray(values.T, wanted), 1 if whole else degree)
+            found = np.empty(values.shape[::-1], dtype=wanted)
+            transpose(values, most, found)
+            return _power(found, 1 if whole else degree)
         values = _products(panel, points, columns)
         values *= factor
         values += row_term[:, None]
         values += column_term
+        if self.name == "rbf":
+            values = values.astype(wanted, copy=False)
+            np.minimum(values, 0.0, out=values)
         return _power(values, degree)
 
     def _diagonal(self, X: Matrix, squared_norm: Any) -> Array:
