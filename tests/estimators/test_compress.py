@@ -56,6 +56,31 @@ def test_fewer_points_for_a_wider_tolerance(fitted):
     assert len(fitted.compress().support_) == sizes[2]  # the default
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_few_points_fit_cosines_as_well_as_they_can(digits, normalize):
+    """Better than the projection, which `tol` needs; without the fit it would be that."""
+    X, y, _ = digits
+    clf = BayesPointClassifier("poly", normalize_kernel=normalize, **SETTINGS).fit(X, y)
+    small = clf.compress(n_points=25)
+    assert len(small.support_) == 25
+    X, kept = clf.support_vectors_, np.flatnonzero(np.isin(clf.support_, small.support_))
+    cosines, kernel = clf.cosines(X), small.predictor_.support.kernel
+    values = kernel(X, small.support_vectors_)
+    length = np.ones(len(X)) if normalize else np.sqrt(np.diag(kernel(X)))
+    values /= length[:, None]
+    best = values @ np.linalg.lstsq(values, cosines, rcond=None)[0]
+    projected = values @ np.linalg.solve(values[kept], cosines[kept])
+    far, least, most = (np.linalg.norm(z - cosines) for z in (small.cosines(X), best, projected))
+    assert far < 1.01 * least
+    assert far < 0.9 * most
+
+
+def test_as_many_points_as_are_needed_keep_the_tolerance(fitted):
+    needed, bounded = fitted.compress(0.05), fitted.compress(0.05, n_points=10**9)
+    np.testing.assert_array_equal(bounded.dual_coef_, needed.dual_coef_)
+    assert len(fitted.compress(0.05, len(needed.support_) - 1).support_) < len(needed.support_)
+
+
 def test_the_original_stays_as_it_was(digits, fitted):
     before = fitted.dual_coef_.copy(), fitted.predict_proba(digits[2])
     small = fitted.compress(0.05)
@@ -159,6 +184,12 @@ def test_refuses_what_depends_on_all_points():
     given = BayesPointClassifier("precomputed", **SETTINGS).fit(X @ X.T, y)
     with pytest.raises(ValueError, match="precomputed"):
         given.compress()
+
+
+def test_bad_numbers_of_points(fitted):
+    assert_refused(
+        fitted.compress, [({"n_points": n}, "n_points must be") for n in (0, -1, 2.5, "few")]
+    )
 
 
 def test_bad_tolerances(fitted):

@@ -491,7 +491,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             outputs = apply_kernel(support.kernel, points, points, coef.T, threads).T
         return outputs + self.softness_ * points.length.astype(np.float64) ** 2 * coef
 
-    def compress(self, tol: float = 1e-2) -> Self:
+    def compress(self, tol: float = 1e-2, n_points: int | None = None) -> Self:
         """Return a copy with fewer support points and almost the same predictions.
 
         An average of classifiers has many support points. The copy keeps only as many as it needs
@@ -501,6 +501,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ----------
         tol : float, default=1e-2
             Largest change of `cosines`, which lie between -1 and 1, at any point.
+        n_points : int, optional
+            Number of support points to keep at most. If they are too few for ``tol``, their
+            coefficients fit the cosines at all support points as well as possible (least squares);
+            how much other cosines change is then not bounded, so compare errors on other data.
 
         Returns
         -------
@@ -511,8 +515,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         small = clone(self)
         small.__dict__.update(self.__dict__)
         small.predictor_, kept = compressed(
-            self.predictor_, tol, cache_bytes=int(self.cache_size * 1e6), n_jobs=self.n_jobs
-        )
+            self.predictor_, tol, n_points, cache_bytes=int(self.cache_size * 1e6),
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
         small.draws_ = self.draws_.without_draws()
         small.support_, small.support_vectors_ = self.support_[kept], self.support_vectors_[kept]
         return small

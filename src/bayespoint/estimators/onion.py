@@ -295,12 +295,14 @@ class OnionClassifier(KernelClassifier):
         )
         return other
 
-    def compress(self, tol: float = 1e-2) -> Self:
+    def compress(self, tol: float = 1e-2, n_points: int | None = None) -> Self:
         """Return a classifier with fewer support points and almost the same decisions.
 
         Parameters
         ----------
         tol : float, default=1e-2
+            As for `BayesPointClassifier.compress`.
+        n_points : int, optional
             As for `BayesPointClassifier.compress`.
 
         Returns
@@ -308,7 +310,7 @@ class OnionClassifier(KernelClassifier):
         OnionClassifier
             Fitted, without draws and without the shells.
         """
-        small = super().compress(tol)
+        small = super().compress(tol, n_points)
         small.table_ = self.table_.without_points()
         return small
 
