@@ -108,6 +108,19 @@ def test_training_and_new_points_may_differ_in_layout(name):
         assert_kernel(kernel(new, old), expected, np.float64)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_become_the_csr_matrix_of_scipy(order, dtype):
+    """Rows without entries, zeros with a sign and numbers that are hardly any are told apart."""
+    X = np.zeros((50, 7), dtype=dtype, order=order)
+    X[::3, 2], X[1::4, 6], X[5, 0], X[7] = 2.5, -1.0, np.finfo(dtype).tiny, 1.0
+    X[8, 3] = -0.0
+    given, expected = Kernel("linear", layout="sparse").prepare(X).X, sp.csr_matrix(X)
+    assert given.shape == expected.shape
+    for name in ("indptr", "indices", "data"):
+        assert_array_equal(getattr(given, name), getattr(expected, name), strict=True)
+
+
 def test_mixed_layouts_are_right_also_where_a_block_is_square():
     # As many features as rows of a block: a block taken for its transpose raises nothing.
     rng = np.random.default_rng(0)

@@ -222,7 +222,7 @@ class Kernel:
         if self.layout.endswith("double"):
             X = X.astype(np.float64)
         if self.layout.startswith("sparse"):
-            return self._scaled(X if sp.issparse(X) else sp.csr_matrix(X))
+            return self._scaled(X if sp.issparse(X) else _sparse_rows(X))
         X = X.toarray() if sp.issparse(X) else X
         return self._scaled(X if self.center is None else X - self.center)
 
@@ -447,6 +447,18 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
     raw = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+def _sparse_rows(X: Array) -> Matrix:
+    """CSR matrix of dense rows: SciPy takes ten times as long, by way of triplets."""
+    from bayespoint._loops.sparse_products import count_non_zeros, fill_non_zeros
+
+    indptr = np.empty(len(X) + 1, dtype=np.int64)
+    count_non_zeros(X, indptr)
+    index = sp.get_index_dtype(maxval=max(int(indptr[-1]), X.shape[1]))
+    indices, data = np.empty(indptr[-1], dtype=index), np.empty(indptr[-1], dtype=X.dtype)
+    fill_non_zeros(X, indices, data)
+    return sp.csr_matrix((data, indices, indptr.astype(index)), shape=X.shape)
 
 
 def _products(panel: Panel, points: Points, columns: slice) -> Array:
