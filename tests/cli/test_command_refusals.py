@@ -45,6 +45,8 @@ def test_a_wrong_target_is_bad_usage(iris, tmp_path):
     fails(2, "train", tmp_path / "d.csv", "--target", "c", *base, words="separated by , ; tab or |")
     (tmp_path / "d.csv").write_text("1.5,x\n2.5,y\n", encoding="utf-8")
     fails(2, "train", tmp_path / "d.csv", "--target", "c", *base, words="give --no-header")
+    (tmp_path / "d.csv").write_text("2024,kind\n1,x\n2,y\n", encoding="utf-8")
+    fails(2, "train", tmp_path / "d.csv", "--target", "kinds", *base, words="Do you mean 'kind'")
     assert not (tmp_path / "x.bpm").exists()
 
 

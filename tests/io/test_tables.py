@@ -279,6 +279,17 @@ def test_parquet(tmp_path):
         read_table(path)
 
 
+def test_words_of_parquet_may_have_numbers_without_a_sign(tmp_path):
+    """As polars writes categories."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    number = pyarrow.array([1, None, 0], pyarrow.uint32())
+    words = pyarrow.DictionaryArray.from_arrays(number, ["a", "b"])
+    parquet.write_table(pyarrow.table({"w": words}), tmp_path / "x.parquet")
+    assert values(read_table(tmp_path / "x.parquet")) == [["b", None, "a"]]
+
+
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(TableError, match=r"bayespoint\[parquet\]"):

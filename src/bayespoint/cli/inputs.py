@@ -102,15 +102,17 @@ def check_column(table: Table, name: str, option: str) -> None:
 def _hint_on_column(names: Sequence[str], name: str) -> str:
     if len(names) == 1 and len(names[0].split()) > 1:
         return " Columns must be separated by , ; tab or |, and the first line has none of them."
-    if any(parse_number(other) is not None for other in names):
-        return (
-            " If the first line holds data and no names, give --no-header: columns are x0, x1, …."
-        )
     same = [other for other in names if other.casefold() == name.casefold()]
     if same:
         return f" '{printable(same[0])}' differs only in case."
     near = difflib.get_close_matches(name, names, n=1)
-    return f" Do you mean '{printable(near[0])}'?" if near else ""
+    if near:
+        return f" Do you mean '{printable(near[0])}'?"
+    if any(parse_number(other) is not None for other in names):
+        return (
+            " If the first line holds data and no names, give --no-header: columns are x0, x1, …."
+        )
+    return ""
 
 
 def read_examples(

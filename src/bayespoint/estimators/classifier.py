@@ -474,7 +474,7 @@ class BayesPointClassifier(KernelClassifier):
         return replace(self.checked_parameters(), inference="ep", warm_start=False)
 
     def _become(self, fitted: Fitted) -> None:
-        """Hold what a step left in the place of all that there was, at once."""
+        """Hold what a step left instead of all that there was, at once."""
         other = copy(self)
         other._keep(fitted)
         self.__dict__ = other.__dict__

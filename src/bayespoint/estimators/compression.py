@@ -153,7 +153,7 @@ class _Factor:
         if stop > self._most:
             raise ValueError(
                 f"compress needs more than cache_size for a factor of {stop} × "
-                f"{len(new)} numbers: raise cache_size or tol."
+                f"{len(new)} numbers: raise cache_size or tol, or lower n_points."
             )
         if stop > self._buffer.shape[1]:
             grown = np.empty((len(new), max(stop, min(2 * start, self._most))), order="F")

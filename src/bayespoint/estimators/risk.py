@@ -232,8 +232,7 @@ def errors_of(y_true: Any, y_pred: Any, names: tuple[str, str] = ("y_true", "y_p
     if len({y.dtype.kind in "US" for y in (y_true, y_pred) if y.dtype != object}) > 1:
         raise ValueError(
             f"{true} has dtype {y_true.dtype} but {predicted} {y_pred.dtype}, so no label can "
-            "agree; "
-            "give both as text or both as numbers"
+            "agree; give both as text or both as numbers"
         )
     return np.asarray(y_true != y_pred, dtype=bool)
 

@@ -191,7 +191,7 @@ class DeviceInputs(Inputs):
 
 
 class DeviceGramInputs(GramInputs):
-    """A Gram matrix in the place of rows, on the host until its `Rows` are made."""
+    """A Gram matrix instead of rows, on the host until its `Rows` are made."""
 
     def __init__(self, K: Matrix, device: torch.device) -> None:
         super().__init__(K)

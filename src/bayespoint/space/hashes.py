@@ -1,7 +1,7 @@
 """Hashes of rows: of their values, to find equal ones, and of their places, to put them in order.
 
 The order of the rows is the same whatever the order of the input, of the columns, their units and
-the precision of the values, but where rounding is felt.
+the precision of the values, except where rounding matters.
 """
 
 from collections.abc import Sequence

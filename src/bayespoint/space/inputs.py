@@ -173,7 +173,7 @@ class Inputs:
 
 
 class GramInputs(Inputs):
-    """A Gram matrix in the place of rows; its columns move with its rows."""
+    """A Gram matrix instead of rows; its columns move with its rows."""
 
     def array(self, index: Array) -> Array:
         """Return the Gram matrix of some of the points."""

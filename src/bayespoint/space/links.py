@@ -199,7 +199,7 @@ def fit_links(
 
     Folds follow the order of the rows, which merging has set by their content; with
     ``by_outputs``, where it has not, that of the outputs. Links that have not seen a row know by
-    ``moves`` what outputs of other rows would be without it; they are asked for if that is felt.
+    ``moves`` what outputs of other rows would be without it; these are computed only if needed.
     """
     place = outputs[np.arange(len(label)), label] if by_outputs and outputs.ndim == 2 else label
     pull, fold, without = _pulled(outputs, label, weight, noise, usual, np.lexsort((place, label)))

@@ -256,7 +256,7 @@ def read_parquet(data: bytes, *, text: Iterable[str] = ()) -> Table:
 
 
 def _parquet_cells(metadata: Any) -> int:
-    """Cells that a Parquet file says it has, or bytes in their place where there are more."""
+    """Cells that a Parquet file says it has, or what its bytes count as if that is more."""
     n_bytes = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     return max(metadata.num_rows * metadata.num_columns, n_bytes // CELL_BYTES)
 
@@ -269,8 +269,8 @@ def _shared_words(column: Any) -> Array:
         longest = max((len(word) for word in words if word is not None), default=0)
         if exceeds(longest, MAX_CELL_TEXT):
             raise TableError(f"a cell has more than {MAX_CELL_TEXT:,} characters{LIFT}.")
-        index = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        cells.append(clean_text([*words, None])[index])
+        index = chunk.indices.cast("int64").fill_null(-1)  # some writers' have no sign
+        cells.append(clean_text([*words, None])[index.to_numpy()])
     return np.concatenate(cells)
 
 

@@ -78,8 +78,7 @@ def read_table(
     max_bytes : int, optional
         Largest size of the file, uncompressed. By default 2 GiB, and for a compressed file 100
         times its size (at least 16 MiB) with at most 4 lines and 16 cells per byte (plus 2 and 8
-        million), so that
-        small files that expand to huge ones are refused.
+        million), so that small files that expand to huge ones are refused.
     trusted : bool, default=False
         Whether to lift all other limits, on cells, columns, lines and texts: for files whose source
         you trust.
@@ -138,9 +137,7 @@ def open_chunks(
     decimal : {".", ","}, default="."
         As for `read_table`.
     max_bytes : int, optional
-        Most bytes of a packed file, unpacked: by default 100 times its size, with 4 lines and 16
-        cells for
-        each byte of it (and 2 million).
+        Most bytes of a packed file, unpacked; by default as for `read_table`.
     trusted : bool, default=False
         As for `read_table`.
 
