@@ -9,9 +9,9 @@ A block or table of the docs is filled in where a comment stands above it:
 
     <!-- measured: python benchmarks/noise.py --part gibbs @ 1a2b3c4 2026-11-18 -->
 
-After @ are the date and the commit of the code that was measured, or that of the commit which
-brought the figures, where nothing else is known. ``(gpu)`` before @ marks commands that need a GPU:
-they run with ``--gpu`` only. ``(by hand)`` marks blocks that are joined from several runs or cut
+After @ come the commit of the code that was measured (or, where that is not known, the commit that
+brought the figures) and the date. ``(gpu)`` before @ marks commands that need a GPU: they run with
+``--gpu`` only. ``(by hand)`` marks blocks that are joined from several runs or cut
 short: they are listed, but never filled. Several commands for one block are joined by ``&&``;
 ``> a.json`` and the like are not understood. What a command prints to stdout is quoted as it is: in
 a ``text`` block, or as it stands where it is a Markdown table. A command that fails changes nothing

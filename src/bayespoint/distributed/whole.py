@@ -28,9 +28,10 @@ from bayespoint.inference.engines import place_of
 from bayespoint.inference.perceptron.method import draws_numbered
 from bayespoint.space.inputs import Inputs
 
-# Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones. And
-# arrays of a number for each pair of rows that a method has at most, some of them for each class.
-COPIES, PAIRS, PAIRS_PER_CLASS = 3, 8, 2
+# Copies of the rows that a worker has for a moment: pieces, all of them, the distinct ones.
+COPIES = 3
+# Arrays with a number for each pair of rows that a method has at most, and more for each class.
+PAIRS, PAIRS_PER_CLASS = 8, 2
 
 
 def fit_whole(

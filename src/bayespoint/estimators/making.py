@@ -132,7 +132,7 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
 
 
 def _moves(inferred: Gaussian | Cells, data: TrainingData, z: Array, told: Array) -> Moves:
-    """How what the link takes of points that are told moves where one of them is left out.
+    """Yield how the link's outputs at some points move where one of these points is left out.
 
     To second order: logarithms of so many probabilities would take long. Of cells nothing is known;
     they hold so many points that it matters little.

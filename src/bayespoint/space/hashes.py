@@ -23,7 +23,7 @@ SHIFT = (np.sqrt(5) - 1) / 2
 # Values themselves, in single precision, count as places where there are more columns than this.
 MOST_PLACED = 1_000
 
-# Bits of a key that do not tell columns apart: enough for all rows that can be told apart so.
+# Bits of a key that are the same for any order of columns: enough for all rows that differ in them.
 ALIKE_BITS = 36
 
 _HASH_SEED = 20010901  # any constant: it fixes the canonical order of the points

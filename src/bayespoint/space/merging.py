@@ -131,7 +131,7 @@ def of_each_class(label: Array, most: int, seed: np.random.SeedSequence) -> Arra
 
 
 def spread_over(n_rows: int, most: int) -> Array:
-    """Return at most so many numbers of rows, evenly: those near each other may be alike."""
+    """Numbers of at most so many rows, evenly spread: rows next to each other may be alike."""
     n_chosen = min(most, n_rows)
     return np.arange(n_chosen) * n_rows // max(n_chosen, 1)
 

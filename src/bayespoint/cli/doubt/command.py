@@ -85,7 +85,7 @@ def run_doubt(
 
 
 def _table(file: str, target: str, columns: Columns, file_format: FileFormat) -> Table:
-    """All columns of the file; those that only people look at as they stand there."""
+    """All columns of the file; those left out by --drop as text, for people to look at."""
     return load_table(file, file_format, text=[target, *columns.text, *(columns.drop or [])])
 
 

@@ -2,7 +2,7 @@
 
 A cavity leaves the sites of all other points as they were found with the point's label. In a fit
 without the point they would change: its neighbours would say more, since it does not speak for them
-any longer. So cavities know too little of a point, which with few rows of a class is felt.
+any longer. So cavities know too little of a point, which matters with few rows of a class.
 
 Here the other sites take `STEPS` steps of EP without the point, for all points at once. With S the
 covariance of outputs f given all sites, s_i = S_ii and v_i the variance of the cavity of i, outputs
@@ -72,7 +72,7 @@ def left_out_scores(
     ndarray of shape (m,)
     """
     scores = held_out_scores(found, likelihood, alone, own)
-    if not _moves_little(found, likelihood):
+    if not _moves_are_known(found, likelihood):
         return scores
     model = _Model.of(K, found, likelihood, alone, own)
     for rows in _blocks(len(K)):
@@ -101,7 +101,7 @@ def moves_of_others(
     moves : ndarray of shape (n_rows, m)
         Of the scores of all points; 0 for the points themselves.
     """
-    if not _moves_little(found, likelihood):
+    if not _moves_are_known(found, likelihood):
         return
     scores = held_out_scores(found, likelihood, alone, own)
     model = _Model.of(K, found, likelihood, False, own)
@@ -116,7 +116,8 @@ def moves_of_others(
         yield rows, moves
 
 
-def _moves_little(found: FixedPoint, likelihood: Likelihood) -> bool:
+def _moves_are_known(found: FixedPoint, likelihood: Likelihood) -> bool:
+    """Whether moves to first order tell anything: sites have converged, and no label is sure."""
     return found.converged and bool(np.all(likelihood.variance > 0))
 
 
@@ -126,7 +127,7 @@ def _blocks(m: int) -> Iterator[Array]:
 
 
 def _bounded(moves: Array) -> Array:
-    """Moves of scores that are of first order; what comes of no distribution stays as it is."""
+    """Moves of scores, which are of first order only; 0 where they come from no distribution."""
     return np.clip(np.where(np.isfinite(moves), moves, 0.0), -FARTHEST, FARTHEST)
 
 
