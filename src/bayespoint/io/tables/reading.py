@@ -6,7 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -170,6 +170,8 @@ def open_chunks(
     kind, packed = _kind(path, format)
     if kind not in ("csv", "tsv"):
         raise TableError(f"{kind} files are not read in chunks; CSV and TSV files are.")
+    if packed:
+        _check_growth(path, max_bytes)
     stream: Any = open(path, "rb")  # noqa: SIM115
     if packed:
         stream = io.BufferedReader(Unpacking(stream, max_bytes))
@@ -285,6 +287,18 @@ def _content(path: PathName, packed: bool, max_bytes: int | None) -> bytes:
             f"(max_bytes=, --max-bytes)."
         )
     return data
+
+
+def _check_growth(path: PathName, max_bytes: int | None) -> None:
+    """Refuse a file that grows beyond the limits before rows are read, which takes far longer."""
+    if Path(path).is_file():  # a pipe can be read once only
+        # Whoever reads the rows says what is broken.
+        with (
+            suppress(gzip.BadGzipFile, EOFError, zlib.error),
+            Unpacking(open(path, "rb"), max_bytes) as file,
+        ):
+            while file.read(io.DEFAULT_BUFFER_SIZE):
+                pass
 
 
 def _unpacked(path: PathName, max_bytes: int | None) -> bytes:
