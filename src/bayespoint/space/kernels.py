@@ -455,7 +455,8 @@ def _sparse_rows(X: Array) -> Matrix:
 
     indptr = np.empty(len(X) + 1, dtype=np.int64)
     count_non_zeros(X, indptr)
-    index = sp.get_index_dtype(maxval=max(int(indptr[-1]), X.shape[1]))
+    largest = max(int(indptr[-1]), X.shape[1])
+    index = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
     indices, data = np.empty(indptr[-1], dtype=index), np.empty(indptr[-1], dtype=X.dtype)
     fill_non_zeros(X, indices, data)
     return sp.csr_matrix((data, indices, indptr.astype(index)), shape=X.shape)
