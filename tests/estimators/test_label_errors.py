@@ -230,6 +230,7 @@ def test_cells_know_as_much(settings, n_off):
     assert off.mean() < 0.005
     # Without landmarks, a cut may take half the neighbours of a row between two classes.
     assert np.count_nonzero(off > 0.05) <= n_off
+    assert off.max() < 0.2
     assert clf.n_label_errors_[0] == pytest.approx(12, abs=0.5)
 
 
