@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_ROUGH_COLUMNS = 1_000, 200
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
-# at least: of few rows, by several folds; of many, by one that is larger.
+# at least: of few rows, by several folds; of many, by one that is larger. Where the sample is a part
+# of all rows, more labels are asked for, up to this number and share of all rows: it costs little,
+# and 2,000 labels are too few to tell widths that gain 0.005 from luck.
 COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
 LEAST_ASKED = 500
 MANY_ROWS, LARGE_FOLDS = 2_500, 3
+MOST_ASKED, ASKED_SHARE = 10_000, 0.2
+NEVER = -1  # fold of rows that are not left out
 
 # Steps of the search with one width, and then with others.
 FIRST_STEPS = (("gamma", 4.0), ("softness", 4.0), ("gamma", 2.0))
@@ -156,20 +160,28 @@ class WidthSearch:
         self._X: Any = self._data.inputs.matrix()
         self.columns = Columns.of(self._data.inputs).grouped(group)
         self._learner = WidthLearner(search, self.columns, group)
-        n_cells = max(COMPARED_CELLS // self._data.n_machines, LEAST_COMPARED)
-        label = self._data.distinct.label
-        self._sample = np.arange(len(label))
-        if len(label) > n_cells * COMPARED_SIZE:
-            self._sample = np.sort(link_points(label, search.entropy, n_cells * COMPARED_SIZE))
-        n_folds = LARGE_FOLDS if len(self._sample) >= MANY_ROWS else FOLDS
-        group = self._data.distinct.group[self._sample]
-        self._fold = folds_of(label[self._sample], n_folds, group)
+        self._n_cells = max(COMPARED_CELLS // self._data.n_machines, LEAST_COMPARED)
+        self._sample, self._fold, n_folds = self._divided()
         one = len(self._sample) <= COMPARED_SIZE * FOLDS / (FOLDS - 1)
         size = len(self._sample) if one else COMPARED_SIZE
         cells = CellSettings(size, 0, 1)
         self._settings = replace(settings, inference="ep", decision="vote", cells=cells)
         asked_once = len(self._sample) // n_folds
         self._folds = range(min(n_folds, max(1, -(-LEAST_ASKED // max(asked_once, 1)))))
+
+    def _divided(self) -> tuple[Array, Array, int]:
+        """Rows that candidates are compared on, the fold of each, and the number of folds."""
+        label, group = self._data.distinct.label, self._data.distinct.group
+        most = self._n_cells * COMPARED_SIZE
+        if len(label) <= most:
+            n_folds = LARGE_FOLDS if len(label) >= MANY_ROWS else FOLDS
+            return np.arange(len(label)), folds_of(label, n_folds, group), n_folds
+        n_asked = max(most // LARGE_FOLDS, min(MOST_ASKED, int(ASKED_SHARE * len(label))))
+        n_trained = most - most // LARGE_FOLDS
+        sample = np.sort(link_points(label, self._search.entropy, n_trained + n_asked))
+        place = folds_of(label[sample], len(sample), group[sample])
+        asked = place * n_asked % len(sample) < n_asked  # evenly, of each class
+        return sample, np.where(asked, 0, NEVER), LARGE_FOLDS
 
     # ------------------------------------------------------------------------- candidates
 
@@ -410,7 +422,9 @@ class WidthSearch:
         scale = search.parameters.kernel_with(1.0, 0.0).column_scale
         seed = np.random.SeedSequence(self._search.entropy, spawn_key=(0, 8))
         X = self._X[self._sample]
-        cell_of = (tree := grow(X, cells.cell_size, seed, scale)).route(X)
+        n_more = max(len(X) - self._n_cells * COMPARED_SIZE, 0)
+        size = cells.cell_size * len(X) // (len(X) - n_more)  # of cells with what is only asked
+        cell_of = (tree := grow(X, size, seed, scale)).route(X)
         masks = [cell_of == number for number in range(tree.n_cells)]
         rows = [(self._sample[m], out[m]) for m in masks if np.any(m & ~out)]
         return divided([r for r, _ in rows], [o for _, o in rows])
