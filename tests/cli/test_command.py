@@ -1,12 +1,15 @@
 """The command itself: version, help, the demo, missing extras, a full disk."""
 
+import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.cli import fails, run, run_process, well
+from helpers.paths import ROOT
 from sklearn.datasets import load_digits
 
 import bayespoint
@@ -48,6 +51,29 @@ def test_without_the_extra_it_prints_the_pip_line(monkeypatch, capsys, missing):
     assert said.out == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C")
+@pytest.mark.parametrize("package", ["bayespoint", "sklearn", "typer", "bayespoint.cli.info"])
+def test_ctrl_c_while_the_command_starts(package):
+    """From its entry point, in a process of its own, as packages are imported once."""
+    with open(ROOT / "pyproject.toml", "rb") as stream:
+        module, _, name = tomllib.load(stream)["project"]["scripts"]["bayespoint"].partition(":")
+    code = f"""
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {package!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background
+from {module} import {name}
+{name}()
+"""
+    done = run_process(code, "info", "x.bpm")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+
+
 def test_ctrl_c_during_imports(monkeypatch, capsys):
     class Interrupting:
         def find_spec(self, name, *_):
@@ -73,6 +99,21 @@ def test_a_full_disk_is_named(iris):
     assert "Traceback" not in done.stderr
     fails(2, "predict", iris.data, "--model", iris.model, "--output", "/dev/full",
           words="not a plain file")  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes of Unix")
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_it_ends_quietly_where_nobody_reads_on(iris, command):
+    given = {
+        "predict": [iris.data, "--model", iris.model, "--quiet"],
+        "evaluate": [iris.data, "--model", iris.model, "--target", "species", "--json"],
+    }
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as gone:
+        code = "from bayespoint.cli import main; main()"
+        done = run_process(code, command, *given[command], stdout=gone)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def table_of(said):

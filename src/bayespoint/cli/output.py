@@ -32,6 +32,7 @@ from bayespoint.io.model_file import ModelFileError
 from bayespoint.io.tables import PathName, TableError, printable
 
 BAD_DATA, BAD_USAGE, INTERRUPTED = 1, 2, 130
+UNREAD = 141  # what shells report of programs that end behind ``| head``: 128 and SIGPIPE
 # Characters of a path, and of an error or a warning of the library, that are shown.
 SHOWN_PATH, SHOWN_MESSAGE = 200, 400
 DESCRIPTION = TextColumn("{task.description}", markup=False)
@@ -65,7 +66,7 @@ def exit_codes(stopped: str = "stopped") -> Iterator[None]:
         _fail(str(error), BAD_DATA)
     except BrokenPipeError:  # who read our output has seen enough
         _drop_stdout()
-        raise typer.Exit(BAD_DATA) from None
+        raise typer.Exit(UNREAD) from None
     except OSError as error:
         where = "" if error.filename is None else f"{shown_path(error.filename)}: "
         if where == "standard output: ":
@@ -139,7 +140,13 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command, and keep them for `again`."""
         Commands.words = list(args)
-        return super().parse_args(ctx, args)
+        with exit_codes():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; Ctrl-C while it still imports what it needs ends it with a line, too."""
+        with exit_codes():
+            return super().invoke(ctx)
 
 
 def again() -> str:
