@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_ROUGH_COLUMNS = 1_000, 200
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
-# at least: of few rows, by several folds; of many, by one that is larger. Where the sample is a part
-# of all rows, more labels are asked for, up to this number and share of all rows: it costs little,
-# and 2,000 labels are too few to tell widths that gain 0.005 from luck.
+# at least: of few rows, by several folds; of many, by one that is larger. Of more rows than these
+# more labels are asked for, up to this number and share of all rows: it costs little, and 2,000
+# labels are too few to tell widths that gain 0.005 from luck.
 COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
 LEAST_ASKED = 500
 MANY_ROWS, LARGE_FOLDS = 2_500, 3
