@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +18,7 @@ from bayespoint.estimators.compression import compressed
 from bayespoint.estimators.importances import Importances
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.predictors import Asked, Predictor, no_draws
-from bayespoint.estimators.risk import accuracy
+from bayespoint.estimators.risk import CheckedScore
 from bayespoint.estimators.settings import Settings
 from bayespoint.estimators.uncertainty import Uncertainty, uncertainty
 from bayespoint.inference.draws import Draws
@@ -81,7 +81,7 @@ class Trained:
         return replace(self, hashes=np.insert(before, at[unknown], new[unknown]))
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(CheckedScore, BaseEstimator):
     """A classifier that decides through its ``predictor_``.
 
     Classes derived from it have a constructor, `fit` and `checked_parameters`, and set
@@ -115,24 +115,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _place(self) -> Any:
         """Return where to compute: the host, unless the class knows others."""
         return Host(self.n_jobs)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        return accuracy(y, self.predict(X), sample_weight)
 
     def prepared(self, X: Any) -> Asked:
         """Check X as for `predict`, and prepare it for ``predictor_``.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import binom
+from sklearn.base import ClassifierMixin
 
 from bayespoint._support.checks import warn
 from bayespoint._support.types import Array, ArrayLike
@@ -209,12 +210,6 @@ def binomial_upper_bound(n_errors: Array, n_cases: Array, delta: float) -> Array
     return np.where(n_right > 0, bound, 1.0)
 
 
-def accuracy(y: Any, labels: Array, sample_weight: Any) -> float:
-    """Share of labels that are right, of true ones and weights that are checked as for a fit."""
-    right = ~errors_of(y, labels, ("y", "predict(X)"))
-    return float(np.average(right, weights=checked_weight(sample_weight, len(right))))
-
-
 def errors_of(y_true: Any, y_pred: Any, names: tuple[str, str] = ("y_true", "y_pred")) -> Array:
     """Where the labels differ, as booleans; ``names``: of the arguments."""
     true, predicted = names
@@ -273,3 +268,26 @@ def check_number(name: str, value: Any, is_valid: Callable[[Any], bool], wanted:
     """Refuse what is no number, or not a valid one."""
     if isinstance(value, bool) or not isinstance(value, Real) or not is_valid(value):
         raise ValueError(f"{name}={value!r} is not valid; give a number {wanted}")
+
+
+class CheckedScore(ClassifierMixin):
+    """A classifier whose `score` checks labels and weights as a fit does."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        right = ~errors_of(y, self.predict(X), ("y", "predict(X)"))
+        return float(np.average(right, weights=checked_weight(sample_weight, len(right))))

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from bayespoint._support.types import Array
 from bayespoint.estimators.confidence import check_has_proba, said
 from bayespoint.estimators.held_out import Source
-from bayespoint.estimators.risk import accuracy, checked_weight
+from bayespoint.estimators.risk import CheckedScore, checked_weight
 from bayespoint.space.given import checked_labels, checked_weights
 
 
@@ -29,7 +29,7 @@ def estimator_has(method: str) -> Callable[[Any], bool]:
     return has
 
 
-class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class WrappingClassifier(CheckedScore, MetaEstimatorMixin, BaseEstimator):
     """A classifier around another one, ``estimator``, whose held-out rows tell it how to decide.
 
     ``cv`` says which rows these are; "prefit" stands for an estimator that is fitted already.
@@ -172,24 +172,6 @@ class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "them with set_fit_request"
             )
         return _weights_for(self.estimator, sample_weight), sample_weight
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        return accuracy(y, self.predict(X), sample_weight)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say to whom the metadata of `fit` go: to the estimator, and to the splitter of `cv`."""
