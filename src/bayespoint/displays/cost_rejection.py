@@ -10,7 +10,7 @@ from bayespoint.displays.style import BLACK, check_lengths, draw_curve, label_ax
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.costs import cost_rejection_curve
 from bayespoint.estimators.rejection import RejectingClassifier
-from bayespoint.estimators.risk import checked_weight
+from bayespoint.estimators.risk import case_weights
 from bayespoint.space.given import numbers
 
 
@@ -125,7 +125,7 @@ class CostRejectionDisplay:
                 "costs has no column for rejecting, so its cost is not known; add one to costs."
             )
         cost = np.where(rejected, rejecting, deciding)
-        weight = checked_weight(sample_weight, len(cost))
+        weight = case_weights(sample_weight, len(cost))
         of_all = np.average(np.c_[rejected, cost], axis=0, weights=weight)
         chosen = float(of_all[0]), float(of_all[1])
         arrays = (deciding, rejecting, last.confidence_scores(X))

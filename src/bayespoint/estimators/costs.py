@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.estimators.risk import checked, checked_weight, errors_of, numbers_of_labels
+from bayespoint.estimators.risk import case_weights, checked, errors_of, numbers_of_labels
 
 # Name of the decision not to decide, in data frames and mappings.
 REJECT = "reject"
@@ -215,7 +215,7 @@ def cost_rejection_curve(
     sure = checked("confidence", confidence, n)
     decided = checked("cost", cost, n)
     rejecting = checked("reject_cost", np.broadcast_to(np.asarray(reject_cost, float), (n,)), n)
-    weight = checked_weight(sample_weight, n)
+    weight = case_weights(sample_weight, n)
     order = np.argsort(sure, kind="stable")
     order = order[weight[order] > 0]
     sure, weight = sure[order], weight[order]

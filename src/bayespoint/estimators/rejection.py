@@ -11,7 +11,7 @@ from bayespoint.estimators import cost_checks, limits
 from bayespoint.estimators import costs as costing
 from bayespoint.estimators.confidence import confidence_of, label_proba
 from bayespoint.estimators.held_out import Source, without_folds
-from bayespoint.estimators.risk import check_number, checked_weight, errors_of
+from bayespoint.estimators.risk import case_weights, check_number, errors_of
 from bayespoint.estimators.thresholds import Threshold, Wanted, threshold_for
 from bayespoint.estimators.wrapping import WrappingClassifier
 
@@ -390,7 +390,7 @@ class RejectingClassifier(WrappingClassifier):
         labels, rejected = self.decide(X)
         deciding, rejecting = self.costs_of(X, y, labels)
         cost = np.where(rejected, rejecting, deciding)
-        mean = np.average(cost, weights=checked_weight(sample_weight, len(cost)))
+        mean = np.average(cost, weights=case_weights(sample_weight, len(cost)))
         return float(-mean if self.costs is not None else 1.0 - mean)
 
     def costs_of(self, X: Any, y: Any, labels: Array) -> tuple[Array, Array]:

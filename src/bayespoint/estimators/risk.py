@@ -66,7 +66,7 @@ def risk_coverage_curve(
     """
     errors = errors_of(y_true, y_pred)
     sure = checked("confidence", confidence, len(errors))
-    weight = checked_weight(sample_weight, len(errors))
+    weight = case_weights(sample_weight, len(errors))
     # Sorting ties by weight and error makes rounding, too, independent of the input's order.
     order = np.lexsort((errors, weight, -sure))
     order = order[weight[order] > 0]
@@ -256,8 +256,8 @@ def checked(name: str, values: Any, n_samples: int) -> Array:
     return values
 
 
-def checked_weight(sample_weight: Any, n_samples: int) -> Array:
-    """One weight per case, none of them negative; all 1 where none is given."""
+def case_weights(sample_weight: Any, n_samples: int) -> Array:
+    """As `checked_weights`, of cases of which some must count."""
     weight = checked_weights(sample_weight, n_samples)
     if n_samples and not weight.sum() > 0:
         raise ValueError("sample_weight is zero for every row; give some rows weight > 0")
@@ -290,4 +290,4 @@ class CheckedScore(ClassifierMixin):
         float
         """
         right = ~errors_of(y, self.predict(X), ("y", "predict(X)"))
-        return float(np.average(right, weights=checked_weight(sample_weight, len(right))))
+        return float(np.average(right, weights=case_weights(sample_weight, len(right))))

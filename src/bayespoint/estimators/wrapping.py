@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from bayespoint._support.types import Array
 from bayespoint.estimators.confidence import check_has_proba, said
 from bayespoint.estimators.held_out import Source
-from bayespoint.estimators.risk import CheckedScore, checked_weight
+from bayespoint.estimators.risk import CheckedScore, case_weights
 from bayespoint.space.given import checked_labels, checked_weights
 
 
@@ -98,7 +98,7 @@ class WrappingClassifier(CheckedScore, MetaEstimatorMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(y))
         params, sample_weight = self._params_of(sample_weight, params)
-        counted = checked_weight(sample_weight, len(y)) > 0
+        counted = case_weights(sample_weight, len(y)) > 0
         # Errors in what names classes show before a long fit.
         prefit = self._is_prefit()
         self.check_with(self.fitted_before().classes_ if prefit else np.unique(y[counted]))
