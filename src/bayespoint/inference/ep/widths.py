@@ -22,7 +22,7 @@ from bayespoint._support.types import Array
 from bayespoint.inference.ep.cells.cell import MOST_KNOWN, NOT_FELT, propagate_cell
 from bayespoint.inference.ep.likelihood import Likelihood
 from bayespoint.inference.ep.sites import Sites, next_sites
-from bayespoint.space.kernels import city_block_distances
+from bayespoint.space.kernels import Kernel, city_block_distances
 
 # Steps (Adam's, in the logarithms), of several starts before one of them goes on, and their sizes,
 # sweeps before the first one, and the share of a sweep's change that sites take.
@@ -51,13 +51,13 @@ AT_REST = 1e-2
 class WidthCells(Protocol):
     """Cells that widths are learnt on: `HostCells`, or what does the same on a GPU."""
 
-    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+    def slopes(self, widths: Array, kernel: Kernel, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
 
-    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+    def gains(self, widths: Array, others: Array, kernel: Kernel) -> Array:
         """As `WidthCell.gains`, the sum."""
 
-    def log_evidence(self, widths: Array, kernel: Any) -> float:
+    def log_evidence(self, widths: Array, kernel: Kernel) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
 
     def fresh(self) -> "WidthCells":
@@ -71,17 +71,17 @@ class HostCells:
     cells: "Sequence[WidthCell]"
     threads: Threads
 
-    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+    def slopes(self, widths: Array, kernel: Kernel, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
         found = self.threads.each(lambda cell: cell.slopes(widths, kernel, sweeps), self.cells)
         return np.sum(found, axis=0)
 
-    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+    def gains(self, widths: Array, others: Array, kernel: Kernel) -> Array:
         """As `WidthCell.gains`, the sum."""
         found = self.threads.each(lambda cell: cell.gains(widths, others, kernel), self.cells)
         return np.sum(found, axis=0)
 
-    def log_evidence(self, widths: Array, kernel: Any) -> float:
+    def log_evidence(self, widths: Array, kernel: Kernel) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
         return sum(self.threads.each(lambda cell: cell.log_evidence(widths, kernel), self.cells))
 
@@ -111,9 +111,7 @@ class WidthCell:
     def __post_init__(self) -> None:
         self.sites = [None] * len(self.likelihoods)
 
-    def slopes(
-        self, widths: Array, kernel: Any, sweeps: int = 1, damping: float = DAMPING
-    ) -> Array:
+    def slopes(self, widths: Array, kernel: Kernel, sweeps: int = 1) -> Array:
         """Sweep all machines, and return the slopes of their log evidence in log widths.
 
         Parameters
@@ -122,12 +120,11 @@ class WidthCell:
         kernel : Kernel
             "rbf" or "laplacian", with its bias and normalisation.
         sweeps : int
-        damping : float
         """
-        pull = self._pull(widths, kernel, sweeps, damping)
+        pull = self._pull(widths, kernel, sweeps)
         return -0.5 * distance_sums(kernel.name, self.X, widths, pull)
 
-    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+    def gains(self, widths: Array, others: Array, kernel: Kernel) -> Array:
         """What the log evidence gains if each feature by itself has another width: to first order.
 
         Half of sum(M * (K' - K)), which finds what slopes do not: a wide feature that would matter
@@ -138,7 +135,7 @@ class WidthCell:
         widths, others : ndarray of shape (n_features,)
         kernel : Kernel
         """
-        pull, found = np.tril(self._pull(widths, kernel, 1, DAMPING), -1), np.zeros(len(widths))
+        pull, found = np.tril(self._pull(widths, kernel, 1), -1), np.zeros(len(widths))
         for j in np.flatnonzero(widths != others):
             away = np.abs(self.X[:, j, None] - self.X[:, j])
             away = away if kernel.name == "laplacian" else np.square(away, out=away)
@@ -146,20 +143,20 @@ class WidthCell:
             found[j] = np.vdot(pull, np.expm1(away, out=away))
         return found
 
-    def _pull(self, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
+    def _pull(self, widths: Array, kernel: Kernel, sweeps: int) -> Array:
         """Sweep all machines; M times the part of K that changes with widths, below the diagonal.
 
         The sum over machines.
         """
         try:
-            return self._pull_now(widths, kernel, sweeps, damping)
+            return self._pull_now(widths, kernel, sweeps)
         except np.linalg.LinAlgError:
             if self.X.dtype == np.float64:
                 raise
             self.X = self.X.astype(np.float64)  # single precision is too coarse, from here on
-            return self._pull_now(widths, kernel, sweeps, damping)
+            return self._pull_now(widths, kernel, sweeps)
 
-    def _pull_now(self, widths: Array, kernel: Any, sweeps: int, damping: float) -> Array:
+    def _pull_now(self, widths: Array, kernel: Kernel, sweeps: int) -> Array:
         """`_pull`, in the precision that X has."""
         values = kernel_values(kernel.name, self.X, widths)
         # K = (k + c) / (1 + c), or k + c: what changes with widths is a multiple of k.
@@ -167,14 +164,14 @@ class WidthCell:
         K = (values + values.dtype.type(kernel.bias)) * values.dtype.type(share)
         total = np.zeros_like(K, order="F")  # of all machines, below the diagonal
         for machine, likelihood in enumerate(self.likelihoods):
-            coef, inverse = self._sweep(machine, likelihood, K, sweeps, damping)
+            coef, inverse = self._sweep(machine, likelihood, K, sweeps)
             total += np.multiply.outer(coef, coef).T  # in the order of `total`, as are values below
             total -= inverse
         total *= values.T
         total *= values.dtype.type(share)
         return total
 
-    def log_evidence(self, widths: Array, kernel: Any) -> float:
+    def log_evidence(self, widths: Array, kernel: Kernel) -> float:
         """Sum over machines, with the sites as they are after some more sweeps."""
         share = 1 / (1 + kernel.bias) if kernel.normalize else 1.0
         K = (kernel_values(kernel.name, self.X.astype(np.float64), widths) + kernel.bias) * share
@@ -188,7 +185,7 @@ class WidthCell:
         return float(np.sum(found))
 
     def _sweep(
-        self, machine: int, likelihood: Likelihood, K: Array, sweeps: int, damping: float
+        self, machine: int, likelihood: Likelihood, K: Array, sweeps: int
     ) -> tuple[Array, Array]:
         """Change sites; coefficients of the mean, and (K + T^-1)^-1, of those before the last.
 
@@ -213,7 +210,7 @@ class WidthCell:
             mean = (K @ coef).astype(np.float64)
             mean = (mean - variance * out * sites.nu) / left
             wanted, _ = next_sites(likelihood, mean, variance / left, bounds)
-            step = damping if sweep or self.sites[machine] is not None else 1.0
+            step = DAMPING if sweep or self.sites[machine] is not None else 1.0
             changed = (o + step * (w - o) for o, w in zip(sites, wanted, strict=True))
             sites = Sites(*changed)
         self.sites[machine] = sites
@@ -281,7 +278,7 @@ def distance_sums(name: str, X: Array, widths: Array, N: Array) -> Array:
 
 
 def best_widths(
-    cells: WidthCells, begins: Sequence[Array], kernel: Any, *, steps: int = STEPS,
+    cells: WidthCells, begins: Sequence[Array], kernel: Kernel, *, steps: int = STEPS,
     stop: Callable[[], bool] = lambda: False, **options: Any,
 ) -> Array:  # fmt: skip
     """Learn widths from several starts: that with the largest evidence after some steps goes on.
@@ -306,7 +303,7 @@ def best_widths(
     return again if better else widths
 
 
-def _with_lost(cells: WidthCells, widths: Array, kernel: Any, group: Array) -> Array | None:
+def _with_lost(cells: WidthCells, widths: Array, kernel: Kernel, group: Array) -> Array | None:
     """Widths with some idle features as narrow as the narrowest; None if none seems worth it."""
     narrow = float(widths.max())
     idle = (widths > 0) & (widths < IDLE * narrow)
@@ -317,7 +314,7 @@ def _with_lost(cells: WidthCells, widths: Array, kernel: Any, group: Array) -> A
 
 
 def learn_widths(
-    cells: WidthCells, begin: Array, kernel: Any, *, origin: Array, group: Array,
+    cells: WidthCells, begin: Array, kernel: Kernel, *, origin: Array, group: Array,
     steps: int = STEPS, last_rate: float = LAST_RATE, deviation: float = DEVIATION,
     stop: Callable[[], bool] = lambda: False,
 ) -> Array:  # fmt: skip

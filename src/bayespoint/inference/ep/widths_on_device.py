@@ -25,6 +25,7 @@ from bayespoint.inference.ep.cells.batches import (
 )
 from bayespoint.inference.ep.cells.cell import MOST_KNOWN
 from bayespoint.inference.ep.widths import AT_REST, DAMPING, FIRST_SWEEPS, LEAST_TAU, WidthCell
+from bayespoint.space.kernels import Kernel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,15 +41,15 @@ class DeviceCells:
         numbers = batches(sizes, 0, device, n_machines)
         return cls([WidthBatch.of([cells[i] for i in some], device) for some in numbers])
 
-    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+    def slopes(self, widths: Array, kernel: Kernel, sweeps: int = 1) -> Array:
         """Sweep all machines of all cells: as `WidthCell.slopes`, the sum."""
         return np.sum([batch.slopes(widths, kernel, sweeps) for batch in self.batches], axis=0)
 
-    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+    def gains(self, widths: Array, others: Array, kernel: Kernel) -> Array:
         """As `WidthCell.gains`, the sum."""
         return np.sum([batch.gains(widths, others, kernel) for batch in self.batches], axis=0)
 
-    def log_evidence(self, widths: Array, kernel: Any) -> float:
+    def log_evidence(self, widths: Array, kernel: Kernel) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
         return sum(batch.log_evidence(widths, kernel) for batch in self.batches)
 
@@ -91,7 +92,7 @@ class WidthBatch:
         return cls(X[rows], labels._replace(copies=labels.copies * there[:, None]))
 
     @exact_products()
-    def slopes(self, widths: Array, kernel: Any, sweeps: int = 1) -> Array:
+    def slopes(self, widths: Array, kernel: Kernel, sweeps: int = 1) -> Array:
         """Sweep all machines, and return the slopes of their log evidence in log widths.
 
         What the host waits for comes in one piece: slopes, and whether they are to be trusted.
@@ -103,7 +104,7 @@ class WidthBatch:
         return self._trusted(told, widths, kernel, sweeps)
 
     @exact_products()
-    def gains(self, widths: Array, others: Array, kernel: Any) -> Array:
+    def gains(self, widths: Array, others: Array, kernel: Kernel) -> Array:
         """As `WidthCell.gains`."""
         wider = to_device(widths - others, self.X.device)
 
@@ -120,7 +121,7 @@ class WidthBatch:
         return self._trusted(told, widths, kernel, 1)
 
     def _trusted(
-        self, told: Callable[..., torch.Tensor], widths: Array, kernel: Any, sweeps: int
+        self, told: Callable[..., torch.Tensor], widths: Array, kernel: Kernel, sweeps: int
     ) -> Array:
         """Sweep all machines, and return ``told(Z, N)``, in a precision that is enough."""
         for dtype in (self.dtype, torch.float64):
@@ -131,7 +132,7 @@ class WidthBatch:
                 return found[:-1]
         raise np.linalg.LinAlgError("the covariance of a cell is not positive definite")
 
-    def _swept(self, widths: Array, kernel: Any, sweeps: int, dtype: Any) -> tuple[Any, ...]:
+    def _swept(self, widths: Array, kernel: Kernel, sweeps: int, dtype: Any) -> tuple[Any, ...]:
         """Rows, all widths one, M times what changes with widths, the sites after so many sweeps.
 
         And whether precision was too coarse.
@@ -160,7 +161,7 @@ class WidthBatch:
         return Z, N.mul_(_share(kernel)), (tau, nu), coarse
 
     @exact_products()
-    def log_evidence(self, widths: Array, kernel: Any) -> float:
+    def log_evidence(self, widths: Array, kernel: Kernel) -> float:
         """Sum over machines and cells, with the sites as they are after some more sweeps."""
         K = _prior(kernel_values(kernel.name, self._scaled(widths, kernel, torch.float64)), kernel)
         K = K.repeat_interleave(self.labels.y.shape[1], dim=0)
@@ -170,17 +171,17 @@ class WidthBatch:
         state = propagate(K, nothing, labels, start, tol=AT_REST, max_sweeps=FIRST_SWEEPS)
         return float(state.log_evidence.sum())
 
-    def _scaled(self, widths: Array, kernel: Any, dtype: torch.dtype) -> torch.Tensor:
+    def _scaled(self, widths: Array, kernel: Kernel, dtype: torch.dtype) -> torch.Tensor:
         """Rows in which all widths are one."""
         scale = widths if kernel.name == "laplacian" else np.sqrt(widths)
         return self.X.to(dtype) * to_device(scale, self.X.device).to(dtype)
 
 
-def _share(kernel: Any) -> float:
+def _share(kernel: Kernel) -> float:
     return 1 / (1 + kernel.bias) if kernel.normalize else 1.0
 
 
-def _prior(values: torch.Tensor, kernel: Any) -> torch.Tensor:
+def _prior(values: torch.Tensor, kernel: Kernel) -> torch.Tensor:
     return (values + kernel.bias) * _share(kernel)
 
 
