@@ -43,39 +43,28 @@ class Uncertainty(NamedTuple):
     irreducible: Array
 
 
-def uncertainty(
-    predictor: Predictor, asked: Asked, seed: int = 0, n_members: int = MEMBERS
-) -> Uncertainty:
-    """Divide the entropies of predictions.
-
-    Parameters
-    ----------
-    predictor : Predictor
-    asked : Asked
-    seed : int
-        Of the single classifiers, the same for all points.
-    n_members : int
-        How many these are.
-    """
-    total, left = _entropies(predictor, asked, seed, n_members)
+def uncertainty(predictor: Predictor, asked: Asked) -> Uncertainty:
+    """Divide the entropies of predictions."""
+    total, left = _entropies(predictor, asked, 0)
     irreducible = left * (1 - predictor.open_share(asked))
     return Uncertainty(total - irreducible, irreducible)
 
 
-def information(
-    predictor: Predictor, asked: Asked, seed: int = 0, n_members: int = MEMBERS
-) -> Array:
+def information(predictor: Predictor, asked: Asked, seed: int) -> Array:
     """Return what labels would tell about the classifier, in nats: see `uncertainty`."""
-    total, left = _entropies(predictor, asked, seed, n_members)
+    total, left = _entropies(predictor, asked, seed)
     return total - left
 
 
-def _entropies(predictor: Predictor, asked: Asked, seed: int, n_members: int) -> Array:
-    """Entropies of predictions, and what classifiers that are known leave of them, (2, n)."""
+def _entropies(predictor: Predictor, asked: Asked, seed: int) -> Array:
+    """Entropies of predictions, and what classifiers that are known leave of them, (2, n).
+
+    The classifiers, drawn by the seed, are the same for all points.
+    """
     parts = [np.empty((2, 0))]
     for start in range(0, asked.X.shape[0], VOTE_BLOCK):
         block = asked.part(start, start + VOTE_BLOCK)
-        members = predictor.committee_proba(block, n_members, np.random.RandomState(seed))
+        members = predictor.committee_proba(block, MEMBERS, np.random.RandomState(seed))
         total = entropy(predictor.predict_proba(block))
         # Links and chance set the mean of the members apart from the prediction: shares count.
         mean, left = entropy(members.mean(axis=0)), entropy(members).mean(axis=0)
