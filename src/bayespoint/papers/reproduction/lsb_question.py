@@ -374,7 +374,7 @@ STYLES = dict(zip(NAMES, LOOKS, strict=True))
 def draw(data: Data, figure: Any) -> None:
     """Draw shares below quantiles of the margin (a second billiard in grey), and errors."""
     left, right = figure.subplots(1, 2)
-    _draw_ranks(left, data, "margin")
+    _draw_ranks(left, data)
     left.set_title("Their margins are not those of uniform draws", fontsize=LABEL_SIZE)
     _draw_errors(right, _with_tests(data))
     right.set_title("Their test errors are related", fontsize=LABEL_SIZE)
@@ -383,19 +383,17 @@ def draw(data: Data, figure: Any) -> None:
         axes.legend(handles, names, fontsize=LEGEND_SIZE, loc=place, frameon=False)
 
 
-def _draw_ranks(axes: Any, data: Data, function: str) -> None:
+def _draw_ranks(axes: Any, data: Data) -> None:
     """Draw the share of perceptrons below each quantile of the exact draws."""
     axes.plot([0, 1], [0, 1], color="0.3", linewidth=1)
     for problem, part in data.items():
-        if function not in part["perceptron"]:
-            continue
         colour, dashes, _ = STYLES[problem]
         for sampler, look in (
             ("check", {"color": "0.75", "linewidth": 1}),
             ("perceptron", {"color": colour, "linestyle": dashes, "linewidth": 2.5,
                             "label": NAMES[problem]}),
         ):  # fmt: skip
-            ranks = np.array(part[sampler][function]["histogram"])
+            ranks = np.array(part[sampler]["margin"]["histogram"])
             share = np.append(0, np.cumsum(ranks)) / ranks.sum()
             axes.plot(np.linspace(0, 1, len(share)), share, **look)
     axes.plot([], [], color="0.75", linewidth=2, label="other uniform draws")

@@ -7,13 +7,11 @@ from bayespoint.papers import datasets
 from bayespoint.papers.reproduction.tools import rbf
 
 
-def sonar_angle(standardised: bool = True) -> datasets.Arrays:
+def sonar_angle() -> datasets.Arrays:
     """Return sonar, split by aspect angle, standardised by the training set."""
     X, y, X_test, y_test = datasets.load("sonar-angle")
-    if standardised:
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
-        X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
-    return X, y, X_test, y_test
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    return (X - mean) / deviation, y, (X_test - mean) / deviation, y_test
 
 
 def with_bias(data: datasets.Arrays, sigma: float) -> tuple[VersionSpace, Array, Array]:

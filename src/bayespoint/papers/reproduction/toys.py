@@ -32,11 +32,9 @@ def random_toy(rng: np.random.Generator, m: int = TRAINING_POINTS) -> Toy:
     return Toy(X, np.sign(X @ teacher), teacher)
 
 
-def toy_errors(
-    machines: ArrayLike, teacher: Array, rng: np.random.Generator, n_points: int = TEST_POINTS
-) -> Array:
+def toy_errors(machines: ArrayLike, teacher: Array, rng: np.random.Generator) -> Array:
     """Errors in per cent of vectors, one per row, on fresh points labelled by the teacher."""
-    X = rng.uniform(-1, 1, (n_points, 3))
+    X = rng.uniform(-1, 1, (TEST_POINTS, 3))
     return 100 * np.mean((X @ np.transpose(machines) > 0) != (X @ teacher > 0)[:, None], axis=0)
 
 
