@@ -16,8 +16,8 @@ from bayespoint.displays.style import (
     LABEL_SIZE,
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     label_axes,
-    new_axes,
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
@@ -139,8 +139,7 @@ class BoundaryDisplay:
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
-        if ax is None:
-            ax = new_axes("BoundaryDisplay", (9.4, 5.4) if legend else (6.4, 5.4))
+        ax = axes_of(self, ax, (9.4, 5.4) if legend else (6.4, 5.4))
         self.shade_ = None if self.uncertainty is None else self._draw_shade(ax)
         lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]
         self.draws_ = [line for line in lines if line is not None]
@@ -164,7 +163,6 @@ class BoundaryDisplay:
         ax.tick_params(labelsize=TEXT_SIZE)
         if legend:
             self._draw_legend(ax)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _draw_shade(self, ax: Any) -> Any:

@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import Array, ArrayLike
-from bayespoint.displays.style import BLACK, BLUE, TEXT_SIZE, VERMILION, label_axes, new_axes
+from bayespoint.displays.style import BLACK, BLUE, TEXT_SIZE, VERMILION, axes_of, label_axes
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.risk import errors_of
@@ -80,9 +80,8 @@ class ConfusionDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw the matrix on `ax` (default: a new figure)."""
         n = len(self.matrix)
-        if ax is None:
-            side = MARGIN + CELL * n
-            ax = new_axes("ConfusionDisplay", (side + 1.2 * CELL, side))
+        side = MARGIN + CELL * n
+        ax = axes_of(self, ax, (side + 1.2 * CELL, side))
         counts = self.matrix if self.rejected is None else np.c_[self.matrix, self.rejected]
         total = np.maximum(counts.sum(axis=1, keepdims=True), 1)
         places = np.arange(counts.shape[1]) + APART * (np.arange(counts.shape[1]) == n)
@@ -101,7 +100,6 @@ class ConfusionDisplay:
             )  # fmt: skip
             self.text_.append(text)
         self._label(ax, places)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _label(self, ax: Any, places: Array) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import ArrayLike
-from bayespoint.displays.style import BLACK, check_lengths, draw_curve, label_axes, new_axes
+from bayespoint.displays.style import BLACK, axes_of, check_lengths, draw_curve, label_axes
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.costs import cost_rejection_curve
 from bayespoint.estimators.rejection import RejectingClassifier
@@ -70,8 +70,7 @@ class CostRejectionDisplay:
 
         Further curves on the same axes get their own colour and dashes.
         """
-        if ax is None:
-            ax = new_axes("CostRejectionDisplay")
+        ax = axes_of(self, ax)
         label = self.name if name is None else name
         self.line_ = draw_curve(ax, self.rejected, self.mean_cost, label, **kwargs)
         if self.chosen is not None:
@@ -81,7 +80,6 @@ class CostRejectionDisplay:
             )  # fmt: skip
         label_axes(ax, "Rejected (share of cases)", "Mean cost of a case")
         ax.margins(y=0.08)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

@@ -14,8 +14,8 @@ from bayespoint.displays.style import (
     LABEL_SIZE,
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     label_axes,
-    new_axes,
 )
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.space.given import numbers
@@ -111,8 +111,7 @@ class EvidenceDisplay:
 
     def plot(self, ax: Any = None, *, cmap: Any = COLOUR_MAP) -> Self:
         """Draw the map on `ax` (default: a new figure) with the colours `cmap`."""
-        if ax is None:
-            ax = new_axes("EvidenceDisplay", INCHES)
+        ax = axes_of(self, ax, INCHES)
         ax.set_xscale("log")
         ax.set_yscale("log")
         top = self.best["log_evidence"]
@@ -138,7 +137,6 @@ class EvidenceDisplay:
         label_axes(ax, "Kernel width (gamma)", "Softness")
         ax.tick_params(labelsize=TEXT_SIZE)
         self._draw_bar(ax, bottom)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _words(self) -> str:

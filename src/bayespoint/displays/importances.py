@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.checks import check_positive_integer
 from bayespoint._support.types import ArrayLike
-from bayespoint.displays.style import BLUE, TEXT_SIZE, check_lengths, label_axes, new_axes
+from bayespoint.displays.style import BLUE, TEXT_SIZE, axes_of, check_lengths, label_axes
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.importances import Importances, ranked
@@ -78,9 +78,8 @@ class FeatureImportanceDisplay:
         check_positive_integer("max_features", max_features)
         order = np.argsort(-self.importances, kind="stable")[:max_features]
         place = np.arange(len(order))
-        if ax is None:
-            size = (FRAME_INCHES[0], FRAME_INCHES[1] + FEATURE_INCHES * len(order))
-            ax = new_axes("FeatureImportanceDisplay", size)
+        size = (FRAME_INCHES[0], FRAME_INCHES[1] + FEATURE_INCHES * len(order))
+        ax = axes_of(self, ax, size)
         style = {"fmt": "o", "color": BLUE, "markersize": 7, "elinewidth": 2, "capsize": 4}
         self.line_ = ax.axvline(0.0, color="0.4", linewidth=1, zorder=1)
         self.points_ = ax.errorbar(
@@ -93,7 +92,6 @@ class FeatureImportanceDisplay:
         ax.tick_params(labelsize=TEXT_SIZE)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", alpha=0.3)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

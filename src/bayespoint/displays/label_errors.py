@@ -12,8 +12,8 @@ from bayespoint.displays.style import (
     SKY,
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     check_lengths,
-    new_axes,
 )
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.confidence import unwrapped
@@ -93,10 +93,9 @@ class LabelErrorDisplay:
 
     def plot(self, ax: Any = None, *, cmap: Any = "gray_r") -> Self:
         """Draw the bars on `ax` (default: a new figure), and images with the colours `cmap`."""
-        if ax is None:
-            inches = BAR_INCHES[self.images is not None] * len(self.rows)
-            size = (FRAME_INCHES[0], FRAME_INCHES[1] + inches)
-            ax = new_axes("LabelErrorDisplay", size)
+        inches = BAR_INCHES[self.images is not None] * len(self.rows)
+        size = (FRAME_INCHES[0], FRAME_INCHES[1] + inches)
+        ax = axes_of(self, ax, size)
         place = np.arange(len(self.rows))
         colours = np.where(self.likely != self.given, VERMILION, SKY)
         self.bars_ = ax.barh(place, 100 * self.probability, height=0.7, color=colours, zorder=2)
@@ -110,7 +109,6 @@ class LabelErrorDisplay:
         ax.grid(axis="x", alpha=0.3)
         self.images_ = [] if self.images is None else _draw_images(ax, self.images, cmap)
         _draw_legend(ax, colours)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

@@ -10,8 +10,8 @@ from bayespoint._support.types import Array, ArrayLike
 from bayespoint.displays.style import (
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     label_axes,
-    new_axes,
 )
 from bayespoint.estimators.confidence import unwrapped
 from bayespoint.estimators.onion import OnionClassifier
@@ -82,12 +82,11 @@ class OnionDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw the table on `ax` (default: a new figure)."""
         rows, columns = self.errors.shape[:2]
-        if ax is None:
-            size = (
-                FRAME_INCHES[0] + CELL_INCHES[0] * columns,
-                FRAME_INCHES[1] + CELL_INCHES[1] * rows,
-            )
-            ax = new_axes("OnionDisplay", size)
+        size = (
+            FRAME_INCHES[0] + CELL_INCHES[0] * columns,
+            FRAME_INCHES[1] + CELL_INCHES[1] * rows,
+        )
+        ax = axes_of(self, ax, size)
         total = self.errors.sum(axis=2)
         self.image_ = ax.imshow(total, cmap=COLOUR_MAP, aspect="auto")
         low, high = self.image_.get_clim()
@@ -112,7 +111,6 @@ class OnionDisplay:
         )
         bar.ax.tick_params(labelsize=TEXT_SIZE)
         bar.ax.yaxis.get_major_locator().set_params(integer=True)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _frame(self, ax: Any, row: int, column: int) -> None:

@@ -14,9 +14,9 @@ from bayespoint.displays.style import (
     SKY,
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     check_lengths,
     label_axes,
-    new_axes,
 )
 from bayespoint.estimators.classifier import BayesPointClassifier
 from bayespoint.estimators.confidence import unwrapped
@@ -106,8 +106,7 @@ class PredictiveDisplay:
 
         `kwargs` go to matplotlib's ``plot`` for the thick line.
         """
-        if ax is None:
-            ax = new_axes("PredictiveDisplay", (8.0, 4.5))
+        ax = axes_of(self, ax, (8.0, 4.5))
         calls = self._calls
         thin = {"color": SKY, "linewidth": 1, "marker": ".", "markersize": 4, "label": "each call"}
         (self.line_,) = ax.plot(calls.end, calls.loss, zorder=2, **thin)
@@ -125,7 +124,6 @@ class PredictiveDisplay:
         ax.xaxis.set_major_formatter(_thousands)
         ax.grid(alpha=0.3)
         ax.legend(fontsize=TEXT_SIZE)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

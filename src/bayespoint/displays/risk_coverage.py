@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespoint._support.types import ArrayLike
-from bayespoint.displays.style import check_lengths, draw_curve, label_axes, new_axes, percent
+from bayespoint.displays.style import axes_of, check_lengths, draw_curve, label_axes, percent
 from bayespoint.estimators.confidence import confidence_of, unwrapped
 from bayespoint.estimators.rejection import RejectingClassifier
 from bayespoint.estimators.risk import aurc, risk_coverage_curve
@@ -64,8 +64,7 @@ class RiskCoverageDisplay:
 
         Further curves on the same axes get their own colour and dashes.
         """
-        if ax is None:
-            ax = new_axes("RiskCoverageDisplay")
+        ax = axes_of(self, ax)
         name = self.name if name is None else name
         area = None if self.aurc is None else f"AURC = {self.aurc:.2%}"
         label = f"{name} ({area})" if name and area else name or area
@@ -76,7 +75,6 @@ class RiskCoverageDisplay:
         label_axes(ax, "Coverage (share of cases decided)", "Risk (error among decided cases)")
         ax.yaxis.set_major_formatter(percent)
         ax.set_ylim(bottom=0, auto=None)  # the top still grows with later curves
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

@@ -33,9 +33,12 @@ def pyplot(name: str) -> Any:
     return plt
 
 
-def new_axes(name: str, size: tuple[float, float] | None = None) -> Any:
-    """Return the axes of a new figure for the display ``name``, so many inches wide and high."""
-    return pyplot(name).subplots(figsize=size, layout="constrained")[1]
+def axes_of(display: Any, ax: Any, size: tuple[float, float] | None = None) -> Any:
+    """Return the axes that a display draws on and holds: by default of a new figure, in inches."""
+    if ax is None:
+        ax = pyplot(type(display).__name__).subplots(figsize=size, layout="constrained")[1]
+    display.ax_, display.figure_ = ax, ax.figure
+    return ax
 
 
 def label_axes(ax: Any, xlabel: str, ylabel: str) -> None:

@@ -12,8 +12,8 @@ from bayespoint.displays.style import (
     ORANGE,
     TEXT_SIZE,
     VERMILION,
+    axes_of,
     label_axes,
-    new_axes,
 )
 from bayespoint.space.decisions import label_odds
 from bayespoint.space.posterior import Posterior
@@ -119,8 +119,7 @@ class LogPosteriorDisplay:
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw on `ax` (default: a new figure), with a `legend` below it or none."""
-        if ax is None:
-            ax = new_axes("LogPosteriorDisplay", (9.2, 4.8))
+        ax = axes_of(self, ax, (9.2, 4.8))
         logs = self.log_posterior - self.log_posterior.max()
         extent = (*_edges(self.longitude), *_edges(self.latitude))
         lowest = np.min(logs[np.isfinite(logs)])
@@ -145,7 +144,6 @@ class LogPosteriorDisplay:
         self.colorbar_ = self._draw_colorbar(ax) if lowest < -EQUAL else None
         if legend:
             self._draw_legend(ax)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _label_axes(self, ax: Any, extent: tuple[float, ...]) -> None:
