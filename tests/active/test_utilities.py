@@ -1,7 +1,5 @@
 """How useful labels would be: entropy and BALD by their definitions."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from helpers.classifiers import by_hand, softened_gram
@@ -11,8 +9,7 @@ from scipy.special import ndtr, softmax
 from scipy.stats import spearmanr
 
 from bayespoint import active
-from bayespoint.active import queries
-from bayespoint.estimators.uncertainty import information
+from bayespoint.estimators import uncertainty
 
 STRATEGIES = ("entropy", "bald")
 
@@ -65,7 +62,7 @@ MANY = 20_000
 
 @pytest.fixture
 def many_members(monkeypatch):
-    monkeypatch.setattr(queries, "information", partial(information, n_members=MANY))
+    monkeypatch.setattr(uncertainty, "MEMBERS", MANY)
 
 
 def single_classifiers(clf, X, pool, n, rng, beyond=1.0):
