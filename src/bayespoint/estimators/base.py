@@ -98,7 +98,7 @@ class KernelClassifier(CheckedScore, BaseEstimator):
     settings_: Settings
     draws_: Draws
     trained_: Trained
-    stream_: Any
+    stream_: Any = None  # a `Stream`, of those that learn on
 
     if not TYPE_CHECKING:  # which would take any name for one that is there
 
@@ -115,6 +115,10 @@ class KernelClassifier(CheckedScore, BaseEstimator):
     def _place(self) -> Any:
         """Return where to compute: the host, unless the class knows others."""
         return Host(self.n_jobs)
+
+    def _has_learnt_on(self) -> bool:
+        """Whether `partial_fit` was called."""
+        return bool(self.stream_ is not None and len(self.stream_.history))
 
     def prepared(self, X: Any) -> Asked:
         """Check X as for `predict`, and prepare it for ``predictor_``.
@@ -392,8 +396,7 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         """
         check_is_fitted(self)
         if self.trained_.held_out is None:
-            stream = getattr(self, "stream_", None)
-            if stream is not None and len(stream.history):
+            if self._has_learnt_on():
                 raise AttributeError(
                     "held_out_proba_ is available after fit, not after partial_fit."
                 )

@@ -299,6 +299,8 @@ class BayesPointClassifier(KernelClassifier):
     (1, 3)
     """
 
+    _given: Any = None  # X, y and weights, until copied or saved
+
     def __init__(
         self, kernel: Any = "auto", *, gamma: Any = "held-out", feature_groups: Any = None,
         degree: int = 3, coef0: float = 1.0, normalize_kernel: bool = True, bias: Any = "auto",
@@ -501,8 +503,7 @@ class BayesPointClassifier(KernelClassifier):
         return self
 
     def _is_up_to_date(self) -> bool:
-        stream = getattr(self, "stream_", None)
-        return stream is None or stream.up_to_date
+        return bool(self.stream_ is None or self.stream_.up_to_date)
 
     def prepared(self, X: Any) -> Asked:
         """Learn waiting rows, check X as for `predict`, and prepare it for ``predictor_``.
@@ -525,7 +526,7 @@ class BayesPointClassifier(KernelClassifier):
         not occurred before do not count. NaN for the first call, and if no row is left.
         """
         check_is_fitted(self)
-        if getattr(self, "stream_", None) is None or not len(self.stream_.history):
+        if not self._has_learnt_on():
             raise AttributeError("log_predictive_ is available after partial_fit.")
         return self.stream_.history[:, 1]
 
@@ -610,7 +611,7 @@ class BayesPointClassifier(KernelClassifier):
     def _importances(self) -> Importances:
         if hasattr(self, "trained_") and self.trained_.importances is not None:
             return self.trained_.importances
-        if not hasattr(self, "settings_") or getattr(self, "_given", None) is None:
+        if not hasattr(self, "settings_") or self._given is None:
             raise AttributeError(
                 "feature_importances_ is computed from the X and y of fit on first access: it is "
                 "not available before fit, nor in copies and files made before that access. Access "
@@ -663,7 +664,7 @@ class BayesPointClassifier(KernelClassifier):
         proba, label = self.trained_.label_proba, self.trained_.label
         if proba is not None and label is not None:
             return proba, label
-        if getattr(self, "stream_", None) is not None and len(self.stream_.history):
+        if self._has_learnt_on():
             raise AttributeError(f"{name} is available after fit, not after partial_fit.")
         if METHODS[self.inference_].from_posterior:
             raise AttributeError(
