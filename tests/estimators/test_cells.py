@@ -103,11 +103,11 @@ def test_linear_kernels_with_many_columns(normalize):
     assert_allclose(clf.predict_proba(X), wanted, atol=5e-3)
 
 
-@pytest.mark.parametrize("n_landmarks", [0, 40])
-def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks):
+# Without the row cells are cut elsewhere: without landmarks, means of four trees.
+@pytest.mark.parametrize(("n_landmarks", "n_trees"), [(0, 4), (40, 1)])
+def test_what_it_says_of_a_row_is_what_a_fit_without_it_says(n_landmarks, n_trees):
     """With a narrow kernel, where the label of a row itself says much."""
-    # Without the row cells are cut elsewhere, and other rows are landmarks: means of four trees.
-    given = {"decision": "vote", "n_landmarks": n_landmarks, "n_trees": 4}
+    given = {"decision": "vote", "n_landmarks": n_landmarks, "n_trees": n_trees}
     given |= {"gamma": 20.0, "softness": 0.05}
     clf, refitted = fitted(**given), np.empty(12)
     for i in range(12):
