@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers.classifiers import FIXED
+from helpers.pictures import legend_of
 from helpers.refusals import assert_refused
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
@@ -44,10 +45,6 @@ def clean_moons():
 
 def vertices(contour):
     return np.concatenate([path.vertices for path in contour.get_paths()])
-
-
-def legend_of(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
 @pytest.mark.parametrize("inference", ["perceptron", "billiard"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.pictures import billiard, billiard_of_rbf
+from helpers.pictures import billiard, billiard_of_rbf, legend_of
 from helpers.refusals import assert_refused
 from helpers.thresholds import FALSE_ALARM_RATE
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,11 +12,6 @@ from bayespoint import Posterior, VersionSpace, inference
 from bayespoint.displays import PosteriorDisplay
 from bayespoint.displays.sphere import Sphere
 from bayespoint.displays.trace import BAND, lanes, rank_histograms, summaries, thinning
-
-
-def legend_of(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
-
 
 # -------------------------------------------------------------------------------------- sphere
 

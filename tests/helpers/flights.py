@@ -33,6 +33,13 @@ def bounces(name, space, n, **settings):
         return SAMPLERS[name](space, **{LENGTH[name]: n, "random_state": 0, **settings})
 
 
+def flipper_sum(a, b, weight_a, weight_b):
+    """R&M (18.27), as printed."""
+    phi = np.arccos(a @ b)
+    part = phi * weight_b / (weight_a + weight_b)
+    return np.cos(part) * a + np.sin(part) / np.sin(phi) * (b - np.cos(phi) * a)
+
+
 def assert_usable(post, space, rtol=1e-9):
     """Draws and centres are unit vectors inside version space; outputs belong to the draws."""
     length = np.sqrt(space.rows.diagonal + space.ridge)

@@ -1,4 +1,4 @@
-"""Posteriors for pictures; drawn once, never changed."""
+"""Posteriors for pictures, drawn once, never changed, and what legends say."""
 
 from functools import cache
 
@@ -30,3 +30,7 @@ def billiard_of_rbf(label_noise=0.1, **options):
     space = VersionSpace(K, np.where(X[:, 0] * X[:, 1] > 0, 1, -1))
     options = {"n_draws": 200, "random_state": 0} | options
     return inference.sample_billiard(space, label_noise=label_noise, **options)
+
+
+def legend_of(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]

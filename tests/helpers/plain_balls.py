@@ -70,6 +70,16 @@ class PlainBall:
         return v * np.cos(t) - w * np.sin(t)
 
 
+class Fed:
+    """A generator that gives what it was fed."""
+
+    def __init__(self, white):
+        self.white = white
+
+    def standard_normal(self, *, out):
+        out[:] = self.white
+
+
 def plain_billiard(problem, length, seed, travel=np.pi / 2, n_chains=N_CHAINS, **variant):
     """Outputs of plain balls that start from exact draws, of shape (chains, length, points)."""
     rng = np.random.default_rng(seed)

@@ -109,6 +109,13 @@ def n_drawn(result: Any) -> int:
     return result.n_draws
 
 
+def few_draws(space, n_draws=40, **settings):
+    """Draws of the billiard that need not agree from chain to chain."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=UNMIXED)
+        return inference.sample_billiard(space, n_draws, **{"random_state": 0, **settings})
+
+
 def assert_usable(result: Any, space: Any, rtol: float = 1e-9) -> None:
     """Unit vectors inside version space (or in their shells), with outputs that are theirs."""
     length = np.sqrt(space.rows.diagonal + space.ridge)

@@ -4,6 +4,7 @@ Closed forms are for G_ij = y_i y_j K_ij (mathematics: a Gaussian vector restric
 orthant has a direction that is uniform on version space and a length independent of it).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -299,8 +300,16 @@ def against_centre(problem, centre, n_runs=N_CHAINS, **options):
     return check
 
 
-def from_exact_draws(problem, flights, travel):
-    """Check that a few flights from exact draws change no moment; ``length`` chains."""
+def from_one_corner(problem, sampler=billiard):
+    """Check of chains that start where one margin is not tiny; with noise, all labels wrong."""
+    margins = np.array([1e-3, 1e-3, 1e-3, 1.0, 1e-3]) * (-1 if np.any(problem.noise) else 1)
+    target = margins * problem.y * np.sqrt(problem.K.diagonal())
+    corner = np.tile(np.linalg.solve(problem.K, target), (N_CHAINS, 1))
+    return against_exact_draws(problem, partial(sampler, start=corner))
+
+
+def from_exact_draws(problem, moves, sampler=sample_billiard, **options):
+    """Check that a few moves from exact draws change no moment; ``length`` chains."""
 
     def statistics(outputs):
         wrong = np.count_nonzero(problem.y * outputs < 0, axis=-1)
@@ -308,9 +317,9 @@ def from_exact_draws(problem, flights, travel):
 
     def check(length, seed):
         start = exact_draws(problem, length, np.random.default_rng(seed))
-        post = sample_billiard(
-            problem.space, n_draws=length, n_chains=length, start=start, burn_in=flights - 1,
-            travel=travel, label_noise=problem.noise, random_state=seed,
+        post = sampler(
+            problem.space, n_draws=length, n_chains=length, start=start, burn_in=moves - 1,
+            label_noise=problem.noise, random_state=seed, **options,
         )  # fmt: skip
         return compare_means(statistics(post.outputs) - statistics(start @ problem.K), 0.0)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.plain_balls import PlainBall, plain_billiard
+from helpers.plain_balls import Fed, PlainBall, plain_billiard
 from helpers.thresholds import compare_means
 from helpers.version_spaces import (
     N_CHAINS,
@@ -64,16 +64,6 @@ def balls_of(problem, start, seed):
 
 
 # ---------------------------------------------------------------------- the plain billiard
-
-
-class Fed:
-    """A generator that gives what it was fed."""
-
-    def __init__(self, white):
-        self.white = white
-
-    def standard_normal(self, *, out):
-        out[:] = self.white
 
 
 @pytest.mark.parametrize(
@@ -163,7 +153,7 @@ def test_centre_and_stationarity_notice_directions_as_well(monkeypatch):
     sabotage(monkeypatch, isotropic_in_coefficients)
     problem = skewed(4, 2)
     assert_caught(against_centre(problem, facet_centre(problem)), length=200, seed=0)
-    assert_caught(from_exact_draws(problem, flights=2, travel=np.pi / 2), length=1_000, seed=0)
+    assert_caught(from_exact_draws(problem, 2, travel=np.pi / 2), length=1_000, seed=0)
 
 
 def path_means(problem, start, length, seed, travel):
@@ -275,5 +265,5 @@ def test_a_pass_rate_of_q(monkeypatch, noise, most, length):
 
 def test_stationarity_notices_a_pass_rate_of_q(monkeypatch):
     sabotage(monkeypatch, lambda balls: balls.table.pass_rate.__setitem__(slice(None), 0.4))
-    check = from_exact_draws(orthogonal(12, noise=0.4), flights=5, travel=np.pi / 2)
+    check = from_exact_draws(orthogonal(12, noise=0.4), 5, travel=np.pi / 2)
     assert_caught(check, length=500, seed=0)

@@ -25,6 +25,7 @@ from helpers.version_spaces import (
     exact_draws,
     facet_centre,
     from_exact_draws,
+    from_one_corner,
     margins_of,
     mean_margins,
     on_a_line,
@@ -260,21 +261,15 @@ SHORT, LONG = (1, 0.4), (2, np.pi / 2)  # flights and their travel
 def test_exact_draws_stay_exact(name, noise, course, length):
     """Stationarity: many balls from exact draws; their last positions are compared."""
     problem = CLEAN[name]._replace(noise=noise)
-    check = from_exact_draws(problem, *course)
+    check = from_exact_draws(problem, course[0], travel=course[1])
     assert_passes(check, length, seed=0, detects=0.15 if length < 4_000 else 0.1)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_balls_from_one_corner_arrive(noise):
-    """Convergence: all start where a single margin is not tiny, or with every label wrong."""
-    problem = skewed(5, 3, noise=noise)
-    target = np.array([1e-3, 1e-3, 1e-3, 1.0, 1e-3]) * problem.y * (1 if noise == 0 else -1)
-    corner = np.linalg.solve(problem.K, target * np.sqrt(problem.K.diagonal()))
-
-    def sampler(problem, length, seed):
-        return billiard(problem, length, seed, start=np.tile(corner, (N_CHAINS, 1)))
-
-    assert_passes(against_exact_draws(problem, sampler), length=400, seed=0, detects=0.05)
+    """Convergence."""
+    check = from_one_corner(skewed(5, 3, noise=noise))
+    assert_passes(check, length=400, seed=0, detects=0.05)
 
 
 # ---------------------------------------------------------------------- Monte-Carlo error

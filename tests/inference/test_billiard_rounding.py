@@ -1,26 +1,16 @@
 """Rounding errors of the billiard: balls led astray fly again, drift is told, digits are kept."""
 
-import warnings
-
 import numpy as np
 import pytest
-from helpers.samplers import assert_usable
+from helpers.samplers import assert_usable, few_draws
 from helpers.spaces import make_space
 from numpy.testing import assert_allclose
 
 from bayespoint import VersionSpace
 from bayespoint._support.budget import Budget
 from bayespoint._support.threads import Threads
-from bayespoint.inference import sample_billiard
 from bayespoint.inference.billiard.balls import Balls, Table
 from bayespoint.space.rows import FullRows
-
-
-def sample(space, n_draws=40, **settings):
-    """Run the billiard; a few draws need not agree from chain to chain."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the chains of the billiard do not agree")
-        return sample_billiard(space, n_draws, **{"random_state": 0, **settings})
 
 
 class Astray(FullRows):
@@ -47,12 +37,12 @@ def astray(space, **how):
 
 def test_a_ball_that_rounding_led_astray_flies_again():
     space = make_space(m=20)
-    settings = {"burn_in": 0, "start": sample(space, 4).coef}
-    undisturbed = sample(space, 80, **settings)
+    settings = {"burn_in": 0, "start": few_draws(space, 4).coef}
+    undisturbed = few_draws(space, 80, **settings)
     assert undisturbed.info["restarts"] == 0
     # Its recomputed outputs turned round: squared length and margins negative.
     with np.errstate(invalid="ignore"):
-        posterior = sample(astray(space, ball=2, calls={2, 3}), 80, **settings)
+        posterior = few_draws(astray(space, ball=2, calls={2, 3}), 80, **settings)
     assert posterior.info["restarts"] == 2
     assert posterior.n_draws == 80
     assert_usable(posterior, space)
@@ -68,15 +58,15 @@ def test_a_ball_that_goes_astray_again_and_again_is_an_error():
         np.errstate(invalid="ignore"),
         pytest.raises(ValueError, match=r"rounding errors.*positive semi-definite.*softness"),
     ):
-        sample(lost, 80, start=sample(space, 4).coef)
+        few_draws(lost, 80, start=few_draws(space, 4).coef)
 
 
 def test_drift_is_reported():
     space = make_space(m=20)
-    settings = {"burn_in": 0, "start": sample(space, 4).coef}
-    assert 0 < sample(space, 400, **settings).info["drift"] < 1e-12
+    settings = {"burn_in": 0, "start": few_draws(space, 4).coef}
+    assert 0 < few_draws(space, 400, **settings).info["drift"] < 1e-12
     drifting = astray(space, ball=1, calls={4}, share=1 + 1e-6)
-    assert 1e-8 < sample(drifting, 400, **settings).info["drift"] < 1e-6
+    assert 1e-8 < few_draws(drifting, 400, **settings).info["drift"] < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -87,7 +77,7 @@ def test_many_points_in_few_dimensions_lose_no_digits(n_features, dtype):
     rng = np.random.default_rng(n_features)
     X = rng.normal(size=(30, n_features))
     space = VersionSpace((X @ X.T).astype(dtype), np.sign(X @ rng.normal(size=n_features)))
-    posterior = sample(space, 1000)
+    posterior = few_draws(space, 1000)
     assert np.abs(posterior.coef).max() < 1e5
     assert_usable(posterior, space, rtol=1e-3 if dtype is np.float32 else 1e-6)
     if dtype is np.float64:
@@ -118,7 +108,7 @@ class Scripted(Budget):
 
 def test_no_time_for_a_repetition_leaves_no_draw_that_was_never_made(monkeypatch):
     space = make_space(m=20)
-    start = sample(space, 4).coef
+    start = few_draws(space, 4).coef
     balls = make_balls(astray(space, ball=1, calls={1}), start)
 
     def poisoned(shape, dtype=np.float64, **_):

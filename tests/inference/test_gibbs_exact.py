@@ -9,7 +9,8 @@ from helpers.version_spaces import (
     assert_passes,
     billiard,
     errors,
-    exact_draws,
+    from_exact_draws,
+    from_one_corner,
     margins_of,
     moments,
     on_a_line,
@@ -126,34 +127,15 @@ def test_the_billiard_has_the_same_posterior(noise):
 )
 def test_exact_draws_stay_exact(name, steps, length):
     """Stationarity: thousands of chains from exact draws; their last positions are compared."""
-    problem = PROBLEMS[name]
-
-    def statistics(outputs):
-        wrong = np.count_nonzero(problem.y * outputs < 0, axis=-1)
-        return np.column_stack([moments(problem, outputs), wrong])
-
-    def check(length, seed):
-        start = exact_draws(problem, length, np.random.default_rng(seed))
-        post = sample_gibbs(
-            problem.space, n_draws=length, n_chains=length, start=start, burn_in=steps - 1,
-            label_noise=problem.noise, random_state=seed,
-        )  # fmt: skip
-        return compare_means(statistics(post.outputs) - statistics(start @ problem.K), 0.0)
-
+    check = from_exact_draws(PROBLEMS[name], steps, sample_gibbs)
     assert_passes(check, length, seed=0, detects=8 / np.sqrt(length))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_chains_from_one_corner_arrive(noise):
-    """Convergence: all start where a single margin is not tiny, or with every label wrong."""
-    problem = skewed(5, 3, noise=noise)
-    target = np.array([1e-3, 1e-3, 1e-3, 1.0, 1e-3]) * problem.y * (1 if noise == 0 else -1)
-    corner = np.linalg.solve(problem.K, target * np.sqrt(problem.K.diagonal()))
-
-    def sampler(problem, length, seed):
-        return gibbs(problem, length, seed, start=np.tile(corner, (N_CHAINS, 1)))
-
-    assert_passes(against_exact_draws(problem, sampler), length=400, seed=0, detects=0.1)
+    """Convergence."""
+    check = from_one_corner(skewed(5, 3, noise=noise), gibbs)
+    assert_passes(check, length=400, seed=0, detects=0.1)
 
 
 # ---------------------------------------------------------------------- negative controls

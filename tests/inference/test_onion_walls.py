@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from helpers.onions import PROBLEMS, members, prior_draws
-from helpers.plain_balls import MOST_EVENTS, PlainBall
+from helpers.plain_balls import MOST_EVENTS, Fed, PlainBall
 from helpers.thresholds import compare_means
 from helpers.version_spaces import (
     N_CHAINS,
@@ -210,16 +210,6 @@ def plain_ends(problem, start, log_weight, flights, seed, rule=balanced):
             ball.fly(rng.standard_normal(phi.shape[1]), TRAVEL)
         outputs[k] = phi @ ball.w
     return outputs
-
-
-class Fed:
-    """A generator that gives what it was fed."""
-
-    def __init__(self, white):
-        self.white = white
-
-    def standard_normal(self, *, out):
-        out[:] = self.white
 
 
 @pytest.mark.parametrize(

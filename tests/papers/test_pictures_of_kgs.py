@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.pictures import legend_of
 from helpers.refusals import assert_refused
 from helpers.thresholds import FALSE_ALARM_RATE, compare_means, two_stage
 from numpy.testing import assert_allclose, assert_array_equal
@@ -48,10 +49,6 @@ def contradiction():
 def on_sphere(longitude, latitude):
     a, b = np.radians([longitude, latitude])
     return np.array([np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)])
-
-
-def legend_of(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
 RATES = [0.2, np.linspace(0.05, 0.45, 10), np.where(np.arange(10) < 2, 0.0, 0.3)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.flights import RUNS, SAMPLERS, assert_usable, bounces, flipper, jmlr
+from helpers.flights import RUNS, SAMPLERS, assert_usable, bounces, flipper, flipper_sum, jmlr
 from helpers.spaces import make_space
 from helpers.version_spaces import coordinates, equicorrelated, exact_draws, skewed, with_duplicates
 from numpy.testing import assert_allclose, assert_array_equal
@@ -32,13 +32,6 @@ def jmlr_sum(a, b, weight_a, weight_b):
     between = np.arccos(np.clip(a @ b, -1, 1))
     to_b = 2 * np.arcsin(weight_a / (weight_a + weight_b) * np.sin(between / 2))
     return unit(np.sin(to_b) * a + np.sin(between - to_b) * b)
-
-
-def flipper_sum(a, b, weight_a, weight_b):
-    """R&M (18.27), as printed."""
-    phi = np.arccos(a @ b)
-    part = phi * weight_b / (weight_a + weight_b)
-    return np.cos(part) * a + np.sin(part) / np.sin(phi) * (b - np.cos(phi) * a)
 
 
 def on_paper(name, points, y, w, directions, n_bounces, tau_max):

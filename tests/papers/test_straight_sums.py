@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.flights import flipper_sum
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayespoint.papers.straight import FLAT, ArcSum, ChordSum, Vector, chord, chord_weights
@@ -67,13 +68,6 @@ def test_the_weight_of_the_next_chord_bounds_what_it_gets():
 # ---------------------------------------------------------------------- R&M's sum
 
 
-def ruled(a, b, weight_a, weight_b):
-    """R&M (18.27), as printed."""
-    phi = np.arccos(a @ b)
-    part = phi * weight_b / (weight_a + weight_b)
-    return np.cos(part) * a + np.sin(part) / np.sin(phi) * (b - np.cos(phi) * a)
-
-
 def arc_sum(*added):
     total = ArcSum()
     for vector, length in added:
@@ -90,7 +84,7 @@ def test_an_arc_sum_of_two_vectors_divides_their_angle_by_the_weights():
         total = arc_sum((a, weights[0]), (b, weights[1]))
         found, share = total.centre.coordinates, weights[1] / sum(weights)
         assert_allclose(found, plane(0.4 + share * between).coordinates, atol=1e-9)
-        assert_allclose(found, ruled(a.coordinates, b.coordinates, *weights), atol=1e-9)
+        assert_allclose(found, flipper_sum(a.coordinates, b.coordinates, *weights), atol=1e-9)
         assert total.total == sum(weights)
 
 
