@@ -109,11 +109,6 @@ def aurc(
     return float(np.diff(coverage, prepend=0.0) @ risk)
 
 
-def aurc_of(errors: Array, confidence: Array) -> float:
-    """Area under the risk-coverage curve of cases that are right or wrong."""
-    return aurc(errors, np.zeros_like(errors), confidence)
-
-
 def threshold_for_risk(
     confidence: Array, errors: Array, max_risk: float, delta: float,
     expected: Array | None = None, *, sure_of_it: bool = True,

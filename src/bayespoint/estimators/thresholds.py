@@ -10,7 +10,7 @@ from bayespoint.estimators import limits
 from bayespoint.estimators.confidence import check_rule
 from bayespoint.estimators.held_out import HeldOut, Source, held_out
 from bayespoint.estimators.risk import (
-    aurc_of,
+    aurc,
     check_number,
     checked,
     numbers_of_labels,
@@ -121,7 +121,8 @@ def threshold_for(wanted: Wanted, source: Source, X: Any, y: Array) -> Threshold
 
 def _for_coverage(coverage: float, errors: Array, confidence: dict[Any, Array]) -> Threshold:
     """Take the rule that orders errors best."""
-    rule = min(confidence, key=lambda rule: aurc_of(errors, confidence[rule]))
+    right = np.zeros_like(errors)
+    rule = min(confidence, key=lambda rule: aurc(errors, right, confidence[rule]))
     return Threshold(rule, threshold_for_coverage(confidence[rule], coverage))
 
 
