@@ -54,7 +54,7 @@ def propagate_machines(
         )  # fmt: skip
         space = problem.space(machine)
         space.ridge = problem.ridge / copies
-        found.append(GaussianPosterior(space, K, likelihood, fixed_point, None, factor))
+        found.append(GaussianPosterior(space, K, likelihood, fixed_point, factor))
         plan.budget.show(machine + 1, n_machines, "machines," if n_machines > 1 else "fitting,")
     plan.budget.close()
     return found

@@ -64,10 +64,10 @@ class GaussianPosterior:
 
     def __init__(
         self, space: VersionSpace, K: Array, likelihood: Likelihood, fixed_point: FixedPoint,
-        label_noise: Any, factor: Any = None,
+        factor: Any,
     ) -> None:  # fmt: skip
         self.space = space
-        self.label_noise = label_noise
+        self.label_noise: Any = None  # of the points, where somebody asks
         self._K = K
         self._likelihood = likelihood
         self._fixed_point = fixed_point
