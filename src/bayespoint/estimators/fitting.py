@@ -30,7 +30,7 @@ from bayespoint.estimators.making import (
     wrong_labels,
 )
 from bayespoint.estimators.parameters import Parameters, by_evidence
-from bayespoint.estimators.predictors import BayesPointPredictor, Predictor
+from bayespoint.estimators.predictors import BayesPointPredictor, GaussianPredictor, Predictor
 from bayespoint.estimators.settings import Settings, choose_method, settle
 from bayespoint.estimators.streams import Stream, begun
 from bayespoint.estimators.trials import problem_of
@@ -190,7 +190,7 @@ def fitted_of(
         known = None if np.isnan(evidence) else evidence  # a stream does not
         settings = replace(settings, log_evidence=known)
     draws = replace(draws_of(inferred), factor=None, left_out=None)
-    if getattr(predictor, "origin", None) is not None:
+    if isinstance(predictor, GaussianPredictor) and predictor.origin is not None:
         draws = replace(draws, coef=[])  # made again when they are asked for
     if data.inputs.diagonal() is None:
         trained = trained.knowing(data.inputs.hashes())
