@@ -191,7 +191,7 @@ def _last_step(clf: Any, X_pool: Any) -> tuple[Predictor, Asked]:
 
 
 def _greedy(
-    values: Array, variance: Array, column: Callable[[int], Array], n: int, keep: bool = False
+    values: Array, variance: Array, column: Callable[[int], Array], n: int, keep: bool
 ) -> tuple[Array, Array]:
     """Choose points by value times the share of variance that those before leave.
 

@@ -60,7 +60,7 @@ def compressed(
 
 
 def compress_machines(
-    kernel: Kernel, points: Points, coef: Array, tol: float, n_points: int | None = None, *,
+    kernel: Kernel, points: Points, coef: Array, tol: float, n_points: int | None, *,
     cache_bytes: int, threads: Threads,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Approximate w_c = sum_j coef[c, j] phi(x_j) by fewer points, within ``tol``.

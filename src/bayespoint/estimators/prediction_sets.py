@@ -270,7 +270,7 @@ def shares_of_rows(proba: Array) -> Array:
     return (found >> np.uint64(11)) * 2.0**-53
 
 
-def conformal_quantile(scores: Array, level: float, proved: bool = True) -> float:
+def conformal_quantile(scores: Array, level: float, proved: bool) -> float:
     """The ⌈(n + 1) level⌉-th smallest of n scores, for which coverage is proved; inf if n is small.
 
     Otherwise the one before it as often as it takes for coverage to be the level in the mean,

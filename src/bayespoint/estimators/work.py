@@ -69,7 +69,7 @@ def what_is_done(parameters: Parameters, place: Any, data: TrainingData, first: 
     )
 
 
-def operations_per_second(n_threads: int = 1) -> float:
+def operations_per_second(n_threads: int) -> float:
     """Operations of factorisations, as most of the work is, in a second of all threads at work.
 
     Threads that share a core are no faster than one.

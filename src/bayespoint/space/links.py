@@ -380,7 +380,7 @@ class LinkLoss:
         by_point[entry[:, -1], np.arange(1 + n * n, len(point))] = 1.0
         return by_point
 
-    def without_each(self, point: Array, free: Array, moves: Moves = ()) -> Array:
+    def without_each(self, point: Array, free: Array, moves: Moves) -> Array:
         """[W b] without a copy of each point, nearly, (n_points, n_classes, n_classes + 1).
 
         A Newton step from the point of least loss. Let a point have features x, and slopes r and

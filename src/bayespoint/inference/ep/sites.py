@@ -413,7 +413,7 @@ def held_out_scores(found: FixedPoint, likelihood: Likelihood, alone: Any, own: 
 
 
 def held_out_moments(
-    found: FixedPoint, likelihood: Likelihood, alone: Any, own: Any = 1.0
+    found: FixedPoint, likelihood: Likelihood, alone: Any, own: Any
 ) -> tuple[Array, Array]:
     """Mean and variance of each output given other labels.
 
