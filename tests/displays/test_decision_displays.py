@@ -18,7 +18,7 @@ def clf():
     return RejectingClassifier(Told(), costs=COSTS, cv="prefit").fit(X, Y)
 
 
-def test_rejected_cases_have_a_column(plt, clf):  # noqa: ARG001
+def test_rejected_cases_have_a_column(clf):
     shown = ConfusionDisplay.from_estimator(clf, X, Y, labels=["no", "yes"])
     assert_array_equal(shown.matrix, [[1, 1], [0, 1]])
     assert_array_equal(shown.rejected, [1, 1])
@@ -27,7 +27,7 @@ def test_rejected_cases_have_a_column(plt, clf):  # noqa: ARG001
     assert names == ["no", "yes", "rejected"]
 
 
-def test_without_rejection_there_is_none(plt):  # noqa: ARG001
+def test_without_rejection_there_is_none():
     shown = ConfusionDisplay.from_estimator(Told(), X, Y)
     assert shown.rejected is None
     assert_array_equal(shown.matrix, [[2, 1], [1, 1]])
@@ -37,7 +37,7 @@ def test_without_rejection_there_is_none(plt):  # noqa: ARG001
         ConfusionDisplay.from_predictions([7], [0], classes=[0, 1])
 
 
-def test_cost_falls_to_the_dot_and_rises_again(plt, clf):  # noqa: ARG001
+def test_cost_falls_to_the_dot_and_rises_again(clf):
     shown = CostRejectionDisplay.from_estimator(clf, X, Y)
     assert shown.chosen == (0.4, pytest.approx((0 + 0.5 + 0.5 + 1 + 0) / 5))
     # By what deciding saves: 0.15 costs 4 for 0, 0.3 costs 1 for 1.
@@ -46,7 +46,7 @@ def test_cost_falls_to_the_dot_and_rises_again(plt, clf):  # noqa: ARG001
     assert_allclose(shown.mean_cost[[0, -1]], [(4 + 1 + 1) / 5, 0.5])
 
 
-def test_errors_and_their_cost_without_a_matrix(plt):  # noqa: ARG001
+def test_errors_and_their_cost_without_a_matrix():
     rejecting = RejectingClassifier(Told(), coverage=0.6, cv="prefit", reject_cost=0.2).fit(X, Y)
     shown = CostRejectionDisplay.from_estimator(rejecting, X, Y)
     assert shown.mean_cost[0] == pytest.approx(1 - Told().score(X, Y))
@@ -62,6 +62,6 @@ def test_costs_that_are_not_known_are_refused(clf):
         CostRejectionDisplay.from_estimator(clf, X, Y)
 
 
-def test_risk_and_coverage_of_decisions_by_costs(plt, clf):  # noqa: ARG001
+def test_risk_and_coverage_of_decisions_by_costs(clf):
     shown = RiskCoverageDisplay.from_estimator(clf, X, Y)
     assert shown.risk[-1] == pytest.approx(3 / 5)  # of the labels of least cost
