@@ -129,7 +129,7 @@ def gather_sites(pieces: list[SitePiece]) -> Array:
 def _sweeps(cells: CellChunk, work: Work, start: Any) -> Any:
     """Return sweeps of the cells of a chunk, on the host or on a GPU that this worker has."""
     n_rows, place = len(cells.label), place_of(work.device)
-    inputs: Any = place.inputs_of(cells.X)
+    inputs = place.inputs_of(cells.X)
     none, threads = np.empty(0, dtype=np.int64), Threads(1)
     distinct = DistinctRows(np.arange(n_rows), cells.label, cells.weight, none, "", none)
     problem = problem_of(

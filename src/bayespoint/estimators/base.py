@@ -24,7 +24,7 @@ from bayespoint.estimators.uncertainty import Uncertainty, uncertainty
 from bayespoint.inference.draws import Draws
 from bayespoint.space import decisions
 from bayespoint.space.given import check_answers
-from bayespoint.space.host import Host
+from bayespoint.space.host import Host, Place
 from bayespoint.space.posterior import Posterior, dense
 from bayespoint.space.rows import apply_kernel
 
@@ -112,7 +112,7 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         """Check the parameters that do not depend on data, and return them."""
         raise NotImplementedError
 
-    def _place(self) -> Any:
+    def _place(self) -> Place:
         """Return where to compute: the host, unless the class knows others."""
         return Host(self.n_jobs)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,7 +11,6 @@ from bayespoint.estimators.predictors import Asked, Predictor, gaussian_members,
 from bayespoint.inference.engines import cell_outputs
 from bayespoint.inference.ep.cells.prediction import CellModel, Cellwise
 from bayespoint.space import decisions, links
-from bayespoint.space.inputs import same_precision
 from bayespoint.space.links import Link
 
 # Draws that covariances of outputs are computed from.
@@ -126,10 +124,9 @@ class CellsPredictor(Predictor):
     def _latent(self, asked: Asked) -> Array:
         return cell_outputs(asked.place, self.cellwise, asked.X)
 
-    def _rows(self, asked: Asked) -> Any:
-        if asked.place.own_memory:  # where nobody has looked yet whether all are numbers
-            return asked.place.rows_there(asked.X, self.X.dtype).cpu().numpy()
-        return same_precision(asked.X, self.X.dtype)
+    def _rows(self, asked: Asked) -> Matrix:
+        # By way of the place: on a GPU nobody has looked yet whether all are numbers.
+        return asked.place.to_host(asked.place.rows_there(asked.X, self.X.dtype))
 
     def _lengths(self, asked: Asked) -> Array:
         length = self.support.kernel.prepare(self._rows(asked)).length.astype(np.float64)

@@ -27,6 +27,7 @@ from bayespoint.estimators.streams import checked_batch, faded_weights
 from bayespoint.inference.engines import place_of
 from bayespoint.inference.methods import METHODS
 from bayespoint.space.given import checked_weights
+from bayespoint.space.host import Place
 
 # What takes less memory than a fit that has none.
 FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
@@ -381,7 +382,7 @@ class BayesPointClassifier(KernelClassifier):
         """Check the parameters that do not depend on data, and return them."""
         return Parameters.checked(self.get_params(deep=False))
 
-    def _place(self) -> Any:
+    def _place(self) -> Place:
         """Return where to compute: the host or a GPU."""
         return place_of(
             self.device, n_jobs=self.n_jobs, on_cpu_only=on_cpu_only(self.kernel, self.inference)

@@ -6,7 +6,7 @@ The one on few rows is made where time is limited, or where somebody watches who
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +22,7 @@ from bayespoint.estimators.parameters import Parameters, by_evidence
 from bayespoint.estimators.settings import VOTING, Settings
 from bayespoint.estimators.work import LONG, about_seconds, what_is_done
 from bayespoint.inference.ep.cells.method import CellSettings
+from bayespoint.space.host import Place
 from bayespoint.space.merging import of_each_class
 
 # Rows of the first fit, and how many times as many there must be: exact EP of these takes seconds.
@@ -54,7 +55,7 @@ Predict = Callable[[Fitted, Array], Array]
 
 
 def fit_in_time(
-    parameters: Parameters, place: Any, data: TrainingData, budget: Budget,
+    parameters: Parameters, place: Place, data: TrainingData, budget: Budget,
     before: Fitted | None, predict: Predict,
 ) -> Fitted:  # fmt: skip
     """Fit all rows; where that may be cut short, some rows first, and keep the better one.
@@ -97,7 +98,7 @@ def fit_in_time(
 
 
 def _whole(
-    parameters: Parameters, place: Any, data: TrainingData, budget: Budget, seconds: float,
+    parameters: Parameters, place: Place, data: TrainingData, budget: Budget, seconds: float,
     first: "_First",
 ) -> Fitted:  # fmt: skip
     """Fit all rows in the time that is left; quickly where it is not enough."""
@@ -121,7 +122,7 @@ def _is_first(before: Fitted, data: TrainingData) -> bool:
     return fewer and KEPT in before.settings.inference_reason
 
 
-def _announced(parameters: Parameters, place: Any, data: TrainingData, comparable: bool) -> float:
+def _announced(parameters: Parameters, place: Place, data: TrainingData, comparable: bool) -> float:
     """Return about how long it takes, and say what will be done if that is long."""
     told, limit = watcher(), parameters.max_time
     if told is None and limit is None:
@@ -178,7 +179,7 @@ class _First(NamedTuple):
 
 
 def _first(
-    parameters: Parameters, place: Any, data: TrainingData, budget: Budget, limit: float
+    parameters: Parameters, place: Place, data: TrainingData, budget: Budget, limit: float
 ) -> _First:
     """Fit some rows, every class in proportion."""
     seed = np.random.SeedSequence(parameters.random_state, spawn_key=(0, 11))

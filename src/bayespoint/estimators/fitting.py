@@ -39,6 +39,7 @@ from bayespoint.inference.ep.cells.method import Cells, HeldCells, cell_problem,
 from bayespoint.inference.ep.method import HeldSites
 from bayespoint.inference.methods import METHODS
 from bayespoint.inference.problem import Problem
+from bayespoint.space.host import Place
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.links import FittedLink
@@ -101,7 +102,7 @@ def data_of(parameters: Parameters, inputs: Inputs, y: Array, sample_weight: Any
 
 
 def fit(
-    parameters: Parameters, place: Any, data: TrainingData, budget: Budget,
+    parameters: Parameters, place: Place, data: TrainingData, budget: Budget,
     before: Fitted | None = None, elsewhere: "Elsewhere | None" = None,
 ) -> Fitted:  # fmt: skip
     """Settle what parameters leave open, infer, and make what decides.
@@ -143,7 +144,7 @@ def fit(
 
 
 def finish(
-    parameters: Parameters, place: Any, data: TrainingData, settings: Settings, kernel: Kernel,
+    parameters: Parameters, place: Place, data: TrainingData, settings: Settings, kernel: Kernel,
     problem: Problem, plan: Plan, inferred: Inferred, trained: Trained,
 ) -> Fitted:  # fmt: skip
     """Make what decides from what inference found, with its link, and what people may ask for."""
@@ -178,7 +179,7 @@ def remembering(trained: Trained, data: TrainingData, errors: LabelErrors | None
 
 
 def fitted_of(
-    place: Any, data: TrainingData, settings: Settings, inferred: Inferred, predictor: Predictor,
+    place: Place, data: TrainingData, settings: Settings, inferred: Inferred, predictor: Predictor,
     trained: Trained,
 ) -> Fitted:  # fmt: skip
     """Return what prediction, further draws and inspection need."""

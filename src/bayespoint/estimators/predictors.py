@@ -16,6 +16,7 @@ from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.inference.ep.origin import Origin, Remaking
 from bayespoint.space import decisions, links
+from bayespoint.space.host import Place
 from bayespoint.space.inputs import same_precision
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.links import Link
@@ -30,7 +31,7 @@ class Asked(NamedTuple):
     """New points, checked, and the place where outputs at them are computed."""
 
     X: Matrix
-    place: Any
+    place: Place
 
     def part(self, start: int, stop: int) -> "Asked":
         """Return some of the points."""

@@ -16,9 +16,10 @@ from bayespoint.inference.ep.cells.cell import Message, united
 from bayespoint.inference.ep.cells.growing import fit_of, nothing_lost
 from bayespoint.inference.ep.cells.method import HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
+from bayespoint.space.host import Place
 
 
-def fresh(fitted: Fitted, parameters: Parameters, place: Any) -> Fitted:
+def fresh(fitted: Fitted, parameters: Parameters, place: Place) -> Fitted:
     """Return the model with the same settings, cells and landmarks, and without rows."""
     if not isinstance(fitted.predictor, CellsPredictor):
         fitted = absorb(known_of(fitted, parameters), parameters, place)
@@ -36,7 +37,7 @@ def fresh(fitted: Fitted, parameters: Parameters, place: Any) -> Fitted:
     )  # fmt: skip
 
 
-def merge(fitted: Fitted, other: Fitted, parameters: Parameters, place: Any) -> Fitted:
+def merge(fitted: Fitted, other: Fitted, parameters: Parameters, place: Place) -> Fitted:
     """Learn all that another model was fed, which `fresh` of this one has made."""
     left, right = known_of(fitted, parameters), known_of(other, parameters)
     reason = _why_not_merged(left, right)

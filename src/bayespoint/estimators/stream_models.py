@@ -37,6 +37,7 @@ from bayespoint.inference.ep.cells.landmarks import Landmarks, landmarks_of, own
 from bayespoint.inference.ep.cells.method import Cells, CellSettings, cell_problem
 from bayespoint.inference.ep.cells.problem import CellProblem
 from bayespoint.inference.problem import Problem, machines_of
+from bayespoint.space.host import Place
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.kernels import Kernel
 from bayespoint.space.merging import contested, contradictions, last_of
@@ -243,7 +244,7 @@ class Learnt(NamedTuple):
     data: TrainingData
 
 
-def absorbed(known: Known, parameters: Parameters, place: Any, plan: Plan, due: float) -> Learnt:
+def absorbed(known: Known, parameters: Parameters, place: Place, plan: Plan, due: float) -> Learnt:
     """Let rows that wait join the model, and sweep cells that have grown by ``due``."""
     known, anew = _without_old(known, parameters, place, plan)
     stream = known.stream
@@ -271,7 +272,7 @@ def absorbed(known: Known, parameters: Parameters, place: Any, plan: Plan, due: 
 
 
 def _data(
-    known: Known, X: Matrix, label: Array, weight: Array, parameters: Parameters, place: Any
+    known: Known, X: Matrix, label: Array, weight: Array, parameters: Parameters, place: Place
 ) -> TrainingData:
     inputs, label = place.training_inputs(BaseEstimator(), X, label, precomputed=False)
     return training_data(
@@ -280,7 +281,7 @@ def _data(
     )  # fmt: skip
 
 
-def check_newest(known: Known, parameters: Parameters, place: Any) -> None:
+def check_newest(known: Known, parameters: Parameters, place: Place) -> None:
     """Refuse the newest rows that wait where they could never be learnt."""
     batch = known.stream.pending[-1]
     at_origin = known.kernel.prepare(batch.X).length == 0
@@ -309,7 +310,7 @@ def _problem(known: Known, data: TrainingData, plan: Plan) -> tuple[Problem, Cel
 
 
 def _without_old(
-    known: Known, parameters: Parameters, place: Any, plan: Plan
+    known: Known, parameters: Parameters, place: Place, plan: Plan
 ) -> tuple[Known, bool]:
     """Drop rows that count no more, or that there is no memory for.
 

@@ -43,6 +43,7 @@ from bayespoint.estimators.streams import (
     wider_classes,
 )
 from bayespoint.inference.draws import Plan
+from bayespoint.space.host import Place
 from bayespoint.space.inputs import Inputs
 
 
@@ -59,7 +60,7 @@ def check_goes_on(fitted: Fitted, parameters: Parameters) -> None:
 
 
 def begin(
-    parameters: Parameters, place: Any, inputs: Inputs, y: Array, weight: Array, classes: Any
+    parameters: Parameters, place: Place, inputs: Inputs, y: Array, weight: Array, classes: Any
 ) -> Fitted:
     """Fit the first rows; ``classes`` may name some that have not come yet."""
     there = np.unique(y[weight > 0])
@@ -79,7 +80,7 @@ def begin(
 
 
 def learn(
-    fitted: Fitted, parameters: Parameters, place: Any, X: Matrix, y: Array, weight: Array,
+    fitted: Fitted, parameters: Parameters, place: Place, X: Matrix, y: Array, weight: Array,
     classes: Any,
 ) -> Fitted:  # fmt: skip
     """Take more rows: predict them, and learn them, or let them wait where they are few."""
@@ -101,7 +102,7 @@ def learn(
     return replace(fitted, stream=replace(stream, waiting=waiting))
 
 
-def absorb(known: Known, parameters: Parameters, place: Any, due: float = 0.0) -> Fitted:
+def absorb(known: Known, parameters: Parameters, place: Place, due: float = 0.0) -> Fitted:
     """Let rows that wait join the model, and sweep cells that have grown by ``due``."""
     budget, trained = parameters.budget(), known.trained
     with (
@@ -123,14 +124,14 @@ def absorb(known: Known, parameters: Parameters, place: Any, due: float = 0.0) -
     return _with_stream(replace(fitted, support=rows), known.stream)
 
 
-def _fit(parameters: Parameters, place: Any, data: TrainingData) -> Fitted:
+def _fit(parameters: Parameters, place: Place, data: TrainingData) -> Fitted:
     budget = parameters.budget(1 - LINK_SHARE)
     fitted = fit(parameters, place, data, budget)
     budget.raise_if_interrupted()
     return fitted
 
 
-def _settle_again(known: Known, parameters: Parameters, place: Any) -> Fitted:
+def _settle_again(known: Known, parameters: Parameters, place: Place) -> Fitted:
     """Fit all rows that are held anew."""
     X, label, weight, number = known.all_rows()
     present = of_present(parameters, known.classes, known.classes[np.unique(label)])
@@ -146,7 +147,7 @@ def _settle_again(known: Known, parameters: Parameters, place: Any) -> Fitted:
     return _of_classes(_with_stream(fitted, stream), known.classes, parameters, place)
 
 
-def _of_classes(fitted: Fitted, classes: Array, parameters: Parameters, place: Any) -> Fitted:
+def _of_classes(fitted: Fitted, classes: Array, parameters: Parameters, place: Place) -> Fitted:
     """Return the model with classes that have not come yet, too."""
     if len(classes) == len(fitted.classes):
         return fitted
@@ -169,7 +170,7 @@ def _with_batch(stream: Stream, batch: Batch, half_life: float | None) -> Stream
     return replace(stream, pending=(*stream.pending, batch), seen=stream.seen + len(batch.label))
 
 
-def _predicted(fitted: Fitted, place: Any, X: Matrix, y: Array, weight: Array) -> Stream:
+def _predicted(fitted: Fitted, place: Place, X: Matrix, y: Array, weight: Array) -> Stream:
     """Predict rows that are not learnt yet."""
     stream = stream_of(fitted)
     if not len(y) or not stream.seen:  # or a model that has seen nothing, which says nothing

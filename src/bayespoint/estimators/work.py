@@ -1,7 +1,6 @@
 """How long a fit may take, from counts of operations and the speed of this machine."""
 
 import time
-from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -14,6 +13,7 @@ from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.selection import EVIDENCE_POINTS
 from bayespoint.estimators.settings import FIT_SWEEPS, SEARCH_SWEEPS, choose_method
 from bayespoint.inference.ep.cells.method import CellSettings
+from bayespoint.space.host import Place
 
 # Seconds from which on work is long: people want to know before it begins.
 LONG = 30.0
@@ -26,7 +26,7 @@ WIDTHS_TIMES = 11
 PROBED_POINTS = 600
 
 
-def about_seconds(parameters: Parameters, place: Any, data: TrainingData) -> float:
+def about_seconds(parameters: Parameters, place: Place, data: TrainingData) -> float:
     """Return about how long a fit takes, without limits of time; 0 where that is not known."""
     if place.own_memory:  # a GPU, whose speed no probe here tells
         return 0.0
@@ -53,7 +53,7 @@ def _by_cells(data: TrainingData, cells: CellSettings) -> float:
     return (of_fit + chosen_with) * SWEEPS * 2 / 3 * cells.cell_size**3
 
 
-def what_is_done(parameters: Parameters, place: Any, data: TrainingData, first: int) -> str:
+def what_is_done(parameters: Parameters, place: Place, data: TrainingData, first: int) -> str:
     """Say in a sentence what a fit does, and that one on some rows comes first."""
     settings, rival = choose_method(parameters, data, place)
     n_points = data.inputs.shape[0]

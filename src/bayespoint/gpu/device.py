@@ -45,7 +45,7 @@ class Device:
 
     name = "cuda"
     own_memory = True
-    most_label_points = MOST_LABEL_POINTS
+    most_label_points: float = MOST_LABEL_POINTS
 
     def __init__(self, device: torch.device, asked: str = "cuda") -> None:
         self.device = device

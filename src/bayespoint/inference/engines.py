@@ -26,7 +26,7 @@ from bayespoint.inference.ep.cells.tree import Tree
 from bayespoint.inference.ep.widths import HostCells, WidthCell, WidthCells
 from bayespoint.inference.perceptron.wave import RUNS_IN_FLIGHT, Wave
 from bayespoint.space.blocks import Block
-from bayespoint.space.host import Host
+from bayespoint.space.host import Host, Place
 from bayespoint.space.inputs import Inputs, same_precision
 from bayespoint.space.links import ON_HOST, Arrays
 from bayespoint.space.rows import Rows
@@ -102,7 +102,7 @@ def _device_cells(rows: Rows, cells: list[WidthCell], _threads: Threads) -> Widt
 
 def place_of(
     device: str, *, n_jobs: int | None = None, on_cpu_only: tuple[str, str] | None = None
-) -> Any:
+) -> Place:
     """Return the place for a value of ``device=``: `Host`, or `Device` for a GPU.
 
     Parameters
@@ -145,7 +145,7 @@ def cells_of_rows(tree: Tree, inputs: Inputs) -> Array:
     return route(tree, tensor).cpu().numpy()
 
 
-def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
+def cell_outputs(place: Place, cellwise: Cellwise, X: Any) -> Array:
     """Means and variances at new rows by a model by cells: see `Cellwise.latent`.
 
     Parameters
@@ -154,7 +154,7 @@ def cell_outputs(place: Any, cellwise: Cellwise, X: Any) -> Array:
     cellwise : Cellwise
     X : ndarray, csr_matrix or tensor of shape (n, n_features)
     """
-    if not place.own_memory:
+    if isinstance(place, Host):
         with open_threads(effective_n_jobs(place.n_jobs)) as threads:
             return cellwise.latent(same_precision(X, cellwise.X.dtype), threads)
     from bayespoint.inference.ep.cells.on_device import latent

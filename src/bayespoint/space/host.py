@@ -1,11 +1,11 @@
-"""The host as a place to compute: how it takes data, and where outputs of new points come from.
+"""Places to compute: how they take data, and where outputs of new points come from; the host.
 
-`bayespoint.gpu.device.Device` does the same on a GPU; `bayespoint.inference.engines` chooses.
+`bayespoint.gpu.device.Device` is one on a GPU; `bayespoint.inference.engines` chooses.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,13 +19,8 @@ from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.rows import apply_kernel
 
 
-class Host:
-    """Arrays in the memory of the host, and its threads.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of threads, as in joblib.
+class Place(Protocol):
+    """Where to compute: `Host`, or `bayespoint.gpu.device.Device`.
 
     Attributes
     ----------
@@ -34,6 +29,49 @@ class Host:
         Whether rows and factors lie in a memory of their own, which ``cache_size`` does not bound.
     most_label_points : float
         Points up to which an inverse of the Gram matrix is worth its time for label errors alone.
+    """
+
+    name: str
+    own_memory: bool
+    most_label_points: float
+
+    def computing(self, remedy: str) -> AbstractContextManager[None]:
+        """Explain errors of memory."""
+
+    def training_inputs(
+        self, estimator: Any, X: Any, y: Any, *, precomputed: bool
+    ) -> tuple[Inputs, Array]:
+        """Check X and y as given to fit."""
+
+    def inputs_of(self, X: Any) -> Inputs:
+        """Return rows that were checked elsewhere."""
+
+    def new_points(self, estimator: Any, X: Any, *, precomputed: bool) -> Any:
+        """Check X as given to predict."""
+
+    def rows_there(self, X: Any, dtype: Any) -> Any:
+        """Return points in the memory of the place and the precision of a model."""
+
+    def to_host(self, X: Any) -> Matrix:
+        """Return points as an array."""
+
+    def outputs(
+        self, kernel: Kernel, X: Any, support: Points, coef: Array, diagonal: float | None = None
+    ) -> Array:
+        """Outputs at X of machines, rows of ``coef`` over the support points, (n, n_machines).
+
+        Divided by the length of each point in feature space where the kernel is not normalised.
+        ``diagonal``: k(x, x) of the new points, where a Gram matrix is given.
+        """
+
+
+class Host:
+    """Arrays in the memory of the host, and its threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of threads, as in joblib.
     """
 
     name = "cpu"
@@ -71,6 +109,10 @@ class Host:
         options = array_options(precomputed)
         return canonical(validated(estimator, X, order="C", reset=False, **options))
 
+    def rows_there(self, X: Matrix, dtype: Any) -> Matrix:
+        """Return points in the precision of a model."""
+        return same_precision(X, dtype)
+
     def to_host(self, X: Matrix) -> Matrix:
         """Return points as an array."""
         return X
@@ -79,12 +121,8 @@ class Host:
         self, kernel: Kernel, X: Matrix, support: Points, coef: Array,
         diagonal: float | None = None,
     ) -> Array:  # fmt: skip
-        """Outputs at X of machines, rows of ``coef`` over the support points, (n, n_machines).
-
-        Divided by the length of each point in feature space where the kernel is not normalised.
-        ``diagonal``: k(x, x) of the new points, where a Gram matrix is given.
-        """
-        X, known = same_precision(X, support.X.dtype), None
+        """Outputs at X of machines: see `Place`."""
+        X, known = self.rows_there(X, support.X.dtype), None
         if diagonal is not None:
             known = np.full(X.shape[0], diagonal, dtype=X.dtype)
         with open_threads(effective_n_jobs(self.n_jobs)) as threads:
