@@ -20,6 +20,7 @@ from bayespoint.estimators.predictors import (
     VotePredictor,
 )
 from bayespoint.estimators.settings import Settings
+from bayespoint.estimators.trials import mean_noise
 from bayespoint.inference.draws import Draws, Gaussian
 from bayespoint.inference.ep.cells.method import Cells
 from bayespoint.inference.methods import METHODS
@@ -73,7 +74,7 @@ def predictor_of(
         None if diagonal is None else data.distinct.row[used],
         None if diagonal is None else float(np.mean(diagonal)),
     )  # fmt: skip
-    noise = float(np.average(settings.class_noise, weights=data.class_share))
+    noise = mean_noise(settings, data)
     if settings.decision == "calibrated":
         noise = max(noise, UNSEEN / max(np.sum(data.distinct.weight), len(data.distinct.weight)))
     if isinstance(inferred, Cells):
