@@ -12,7 +12,7 @@ from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.stream_models import Known, known_of
 from bayespoint.estimators.stream_steps import absorb
 from bayespoint.estimators.streams import Batch, begun, faded_stream
-from bayespoint.inference.ep.cells.cell import Message, united
+from bayespoint.inference.ep.cells.cell import united
 from bayespoint.inference.ep.cells.growing import fit_of, nothing_lost
 from bayespoint.inference.ep.cells.method import HeldCells
 from bayespoint.inference.ep.cells.prediction import CellModel
@@ -96,9 +96,9 @@ def _merged(left: Known, right: Known, half_life: float | None) -> Known:
     mine = faded_stream(left.stream, others.seen, half_life)
     order = np.argsort(others.number, kind="stable")
     batch = Batch(right.X[order], others.label[order], others.weight[order])
-    theirs = _same_number(others.lost(len(right.trees)), len(left.trees))
-    pairs = zip(mine.lost(len(left.trees)), theirs, strict=True)
-    lost = [united(*pair) for pair in pairs]
+    n_trees = len(left.trees)
+    theirs = others.lost(len(right.trees)) * n_trees  # while a tree has one cell, it stands for all
+    lost = [united(*pair) for pair in zip(mine.lost(n_trees), theirs[:n_trees], strict=True)]
     stream = replace(
         mine, pending=(batch,), seen=mine.seen + others.seen, dropped=mine.dropped + others.dropped,
         history=np.concatenate([mine.history, others.history]),
@@ -111,8 +111,3 @@ def _merged(left: Known, right: Known, half_life: float | None) -> Known:
     trained, learnt = left.trained, right.trained.hashes
     trained = trained if learnt is None else trained.knowing(learnt)  # also rows dropped there
     return replace(left, stream=stream.with_lost(lost), trees=trees, trained=trained)
-
-
-def _same_number(lost: list[Message | None], n_trees: int) -> list[Message | None]:
-    """Messages of as many trees: while a tree has one cell, it stands for all."""
-    return (lost * n_trees)[:n_trees]

@@ -225,13 +225,14 @@ def faded_stream(stream: Stream, n_new: int, half_life: float | None) -> Stream:
     if half_life is None:
         return stream
     share = 0.5 ** (n_new / half_life)
+
+    def less(weight: Array) -> Array:
+        return np.maximum(share * weight, LEAST_WEIGHT)
+
     lost = [faded(one, share) for one in stream.lost(len(stream.waiting))]
     return replace(
-        stream, weight=np.maximum(share * stream.weight, LEAST_WEIGHT),
-        z_weight=np.maximum(share * stream.z_weight, LEAST_WEIGHT),
-        pending=tuple(
-            b._replace(weight=np.maximum(share * b.weight, LEAST_WEIGHT)) for b in stream.pending
-        ),
+        stream, weight=less(stream.weight), z_weight=less(stream.z_weight),
+        pending=tuple(batch._replace(weight=less(batch.weight)) for batch in stream.pending),
     ).with_lost(lost)  # fmt: skip
 
 
