@@ -147,8 +147,7 @@ def draw_ladders(
         detail = f"steps of {ladders.level.size} balls,"
         budget.show(step + 1, burn_in + n_steps, detail)
     budget.close()
-    if budget.interrupted:
-        raise KeyboardInterrupt
+    budget.raise_if_interrupted()
     return _counted(ladders.group_odds, ladders.levels, seen)
 
 

@@ -188,8 +188,7 @@ def log_evidence(
             evidence = _by_bridges(
                 space, noise, factor, n_draws or BRIDGE_DRAWS, n_runs, entropy, budget, threads
             )
-    if budget.interrupted:
-        raise KeyboardInterrupt
+    budget.raise_if_interrupted()
     return evidence
 
 

@@ -87,8 +87,7 @@ def _saddle_point(below: Array, budget: Budget) -> Array:
     free = slice(0, m - 1)
 
     def gradient(point: Array) -> tuple[Array, Array]:
-        if budget.interrupted:
-            raise KeyboardInterrupt
+        budget.raise_if_interrupted()
         x, mu = np.append(point[: m - 1], 0.0), np.append(point[m - 1 :], 0.0)
         bound = -below @ x - mu
         hazard = _hazard(bound)

@@ -162,8 +162,7 @@ class StraightRun:
     def finish(self) -> dict[str, Any]:
         """Return what the ball has met; raise again what Ctrl-C raised."""
         self.budget.close()
-        if self.budget.interrupted:
-            raise KeyboardInterrupt
+        self.budget.raise_if_interrupted()
         self._end_trajectory()
         return {
             "bounces": self.ball.bounces, "escapes": self.escapes,

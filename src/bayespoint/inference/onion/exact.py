@@ -123,8 +123,7 @@ def sample_onion(
             space, clipped(check_depth(depth), space.y), -(-n_draws // n_chains), n_chains, thin,
             plan.entropy, plan.budget, plan.threads,
         )  # fmt: skip
-    if plan.budget.interrupted:
-        raise KeyboardInterrupt
+    plan.budget.raise_if_interrupted()
     warn_if_apart(onion)
     return onion
 
