@@ -234,7 +234,8 @@ def _suited(parameters: Parameters, data: TrainingData, rates: Array) -> list[tu
     cubes = FIT_SWEEPS * n_points**3 + SEARCH_SWEEPS * min(n_points, EVIDENCE_POINTS) ** 3
     if data.n_machines * cubes * 2 / 3 <= PROPAGATION_WORK and fits:
         return [("ep", "few rows: EP uses all of them at once")]
-    why = "many rows" if fits else f"all rows at once would take {needed:,.0f} MB of memory"
+    why = "many rows" if data.n_machines == 1 else f"many rows for {data.n_machines} classes"
+    why = why if fits else f"all rows at once would take {needed:,.0f} MB of memory"
     by_cells = (
         cells is not None
         and fits_cells(parameters, data, cells)
