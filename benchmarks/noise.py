@@ -1,13 +1,11 @@
 """Noisy labels: samplers, wrong labels found and counted, two uncertainties, labels asked for.
 
-    python benchmarks/noise.py [--part gibbs labels doubt calibration uncertainty queries]
+    python benchmarks/noise.py [--part gibbs doubt calibration uncertainty queries]
         [--runs N] [--sets NAME ...] [--rates Q ...] [--kinds uniform confused] [--methods NAME ...]
         [--first N] [--jobs N] [--same]
 
 - gibbs: effective draws of the number of training errors a second, kernel Gibbs sampler beside the
   noisy billiard, on sonar, wbc and the digits 3 and 5 of USPS.
-- labels: 5 % of the labels flipped; share of the flips among the most suspicious 8 %, by
-  label_error_proba_ and by cleanlab (needs cleanlab).
 - doubt: 5 % and 20 % of the labels wrong, uniform (any other class) or confused (the next class),
   on wbc, dna, spam, 5,000 rows of covertype and 3,000 of USPS: precision among as many rows as are
   wrong, area under precision-recall and seconds, by fits with chosen settings (the default), with
@@ -38,7 +36,6 @@ from scipy.special import ndtr, xlogy
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -57,9 +54,6 @@ NOISE = 0.05
 
 # Settings that do not depend on the labels.
 FIXED = {"gamma": "scale", "bias": 1.0, "softness": 0.1}
-
-FLIPPED = 0.05
-REVIEWED = 0.08
 
 BATCH = 10
 
@@ -107,60 +101,6 @@ def gibbs(_):
             )
         ratio = rate[inference.sample_billiard] / rate[inference.sample_gibbs]
         print(f"{name:10}{len(space):6}  billiard / gibbs: {ratio:.0f}")
-
-
-def cleanlab_ranks(X, y, seed):
-    """Label quality by cleanlab from held-out probabilities of several classifiers; low is bad."""
-    from cleanlab.rank import get_label_quality_scores
-
-    classifiers = {
-        "logistic": LogisticRegression(max_iter=5000),
-        "svc": SVC(probability=True, random_state=seed),
-        "ours": BayesPointClassifier(inference="perceptron", random_state=seed, **FIXED),
-    }
-    for name, clf in classifiers.items():
-        proba = cross_val_predict(clf, X, y, cv=5, method="predict_proba", n_jobs=2)
-        yield f"cleanlab, {name}", get_label_quality_scores((y > 0).astype(int), proba)
-
-
-def labels(arguments):
-    runs = arguments.runs or 20
-    for name, (X, y) in {"wbc": datasets.load("wbc"), "usps 3/8": usps(3, 8)}.items():
-        if arguments.sets and name.split()[0] not in arguments.sets:
-            continue
-        found: dict = {}
-        differences, seconds = [], []
-        for run in range(runs):
-            rng = np.random.default_rng(run)
-            flips = rng.permutation(len(y))[: round(FLIPPED * len(y))]
-            noisy = y.copy()
-            noisy[flips] *= -1
-            both = []
-            for seed in (run, 1000 + run):
-                begun = time.perf_counter()
-                clf = BayesPointClassifier(
-                    label_noise=NOISE, n_draws=400, n_jobs=2, random_state=seed,
-                    inference="billiard", **FIXED,
-                ).fit(X, noisy)  # fmt: skip
-                seconds.append(time.perf_counter() - begun)
-                both.append(clf.label_error_proba_)
-            differences.append(np.abs(both[0] - both[1]).max())
-            scores = {"label_error_proba_": -both[0]} | dict(cleanlab_ranks(X, noisy, run))
-            for method, score in scores.items():
-                top = np.argsort(score, kind="stable")[: round(REVIEWED * len(y))]
-                found.setdefault(method, []).append(np.isin(flips, top).mean())
-        print(f"{name}: {len(y)} labels, {len(flips)} flipped, {runs} times; found in the top 8 %")
-        for method, shares in found.items():
-            shares = np.array(shares)
-            paired = np.array(found["label_error_proba_"]) - shares
-            print(
-                f"  {method:20} {100 * shares.mean():6.1f} ± {100 * stderr(shares):.1f} %   ours - "
-                f"this {100 * paired.mean():+.1f} ± {100 * stderr(paired):.1f}"
-            )
-        print(
-            f"  two runs differ by at most {max(differences):.3f} (median of runs "
-            f"{np.median(differences):.3f}); a fit takes {np.median(seconds):.1f} s"
-        )
 
 
 # ---------------------------------------------------------------------- which labels are wrong
@@ -430,7 +370,7 @@ def uncertainty(arguments):
 
 
 PARTS = {
-    "gibbs": gibbs, "labels": labels, "doubt": doubt, "calibration": calibration,
+    "gibbs": gibbs, "doubt": doubt, "calibration": calibration,
     "uncertainty": uncertainty, "queries": queries,
 }  # fmt: skip
 
@@ -439,7 +379,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int)
-    parser.add_argument("--sets", nargs="+", help="of labels, doubt, calibration and queries")
+    parser.add_argument("--sets", nargs="+", help="of doubt, calibration and queries")
     parser.add_argument("--rates", nargs="+", type=float, help="of doubt and calibration")
     parser.add_argument("--methods", nargs="+", choices=DOUBTS, default=list(DOUBTS))
     parser.add_argument("--kinds", nargs="+", default=["uniform", "confused"])
