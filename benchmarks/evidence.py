@@ -1,6 +1,6 @@
 """Evidence beside exact values and other estimators, and expectation propagation beside sampling.
 
-    python benchmarks/evidence.py [--part exact agree methods repeat ep speed] [--runs N]
+    python benchmarks/evidence.py [--part exact agree methods repeat ep] [--runs N]
 
 - exact: tilting, bridges and EP where the evidence is known; EP at strong correlations.
 - agree: tilting beside bridges on sonar and heart, and a narrow version space.
@@ -8,7 +8,6 @@
   version spaces.
 - repeat: stated standard errors beside the scatter of 50 repetitions.
 - ep: EP and the direct Bayes point beside long runs of the billiard, and of the Gibbs sampler.
-- speed: fit by EP beside scikit-learn's GaussianProcessClassifier (Laplace), and beside its floor.
 
 Data sets come from the folder named in BAYESPOINT_DATA.
 """
@@ -20,17 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from published import N_JOBS, angles, coordinates, equicorrelated, gram_of, quietly, rms, run_parts
 from scipy.integrate import trapezoid
-from scipy.linalg.lapack import dpotrf
 from scipy.special import logsumexp
 from scipy.stats import norm
-from sklearn.datasets import make_classification, make_moons
+from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
-from threadpoolctl import threadpool_limits
 
-from bayespoint import BayesPointClassifier, VersionSpace, inference, onion, papers
+from bayespoint import VersionSpace, inference, onion, papers
 from bayespoint.evidence import log_evidence
 from bayespoint.papers.reproduction.tools import split_of, stderr
 
@@ -298,52 +293,8 @@ def gibbs_row(noise):
           f"{gibbs.info['rhat']:.3f}", flush=True)  # fmt: skip
 
 
-# ---------------------------------------------------------------------- speed
-
-
-def seconds_of(function, *arguments):
-    begun = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - begun
-
-
-def floor_of(space, sweeps):
-    """Seconds of 2/3 m³ operations per sweep at the speed of LAPACK's Cholesky, one thread."""
-    A = np.asfortranarray(gram_of(space))
-    with threadpool_limits(1, user_api="blas"):
-        return 2 * sweeps * min(seconds_of(dpotrf, A) for _ in range(5))
-
-
-def speed(n_runs):
-    n_runs = n_runs or 5
-    print(f"\nfit by EP beside GaussianProcessClassifier(optimizer=None) with 2 BLAS threads and "
-          f"with 1, same RBF kernel,\nalternating, medians of {n_runs}; ratio: to the faster GPC; "
-          f"floor: 2/3 m³ operations per sweep at the speed of dpotrf,\n1 thread")  # fmt: skip
-    print(f"{'m':>5}{'EP fit, s':>11}{'GPC 2, s':>12}{'GPC 1, s':>12}{'ratio':>7}"
-          f"{'EP alone, s':>13}{'sweeps':>8}{'floor, s':>10}{'EP alone / floor':>18}")  # fmt: skip
-    for m in (1000, 2000):
-        X, y = make_classification(m, n_features=20, n_informative=10, random_state=0)
-        gamma = 1 / (20 * X.var())
-        ours = BayesPointClassifier(
-            gamma=gamma, bias=0, softness=0.1, inference="ep", n_jobs=N_JOBS
-        )
-        theirs = GaussianProcessClassifier(RBF(np.sqrt(0.5 / gamma)), optimizer=None)
-        space = VersionSpace(rbf_kernel(X, gamma=gamma), 2.0 * y - 1, softness=0.1)
-        seconds = []
-        for _ in range(n_runs):
-            row = [seconds_of(clf.fit, X, y) for clf in (ours, theirs)]
-            with threadpool_limits(1, user_api="blas"):
-                row.append(seconds_of(theirs.fit, X, y))
-            seconds.append([*row, seconds_of(inference.expectation_propagation, space)])
-        fit, two, one, alone = np.median(seconds, axis=0)
-        sweeps = inference.expectation_propagation(space).sweeps
-        floor = floor_of(space, sweeps)
-        print(f"{m:5}{fit:11.2f}{two:12.2f}{one:12.2f}{fit / min(one, two):7.2f}{alone:13.2f}"
-              f"{sweeps:8}{floor:10.2f}{alone / floor:18.2f}", flush=True)  # fmt: skip
-
-
 PARTS = {
-    "exact": exact, "agree": agree, "methods": methods, "repeat": repeat, "ep": ep, "speed": speed,
+    "exact": exact, "agree": agree, "methods": methods, "repeat": repeat, "ep": ep,
 }  # fmt: skip
 
 

@@ -11,12 +11,11 @@ Parts, all by default:
 - billiard: exact, 60,000 digits, ten classes of ten balls, with margins computed anew.
 - widths: errors and rejection of the centre of mass and of perceptrons over kernels and softness.
 - teacher: the same for labels that the prior has drawn, where the centre of mass must be best.
-- weights: how many points count for either, and their margins.
 - noisy: labels wrong with probability 0.02, effective draws a minute.
 - ep: expectation propagation over the number of points.
 - peers: samplers and classifiers of BoTorch and GPyTorch on the same card, for scale.
 
-MNIST comes from the folder named in BAYESPOINT_DATA. All but weights need a CUDA GPU.
+MNIST comes from the folder named in BAYESPOINT_DATA. All parts need a CUDA GPU.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from bayespoint import BayesPointClassifier, VersionSpace, inference
+from bayespoint import BayesPointClassifier
 from bayespoint.gpu.inputs import DeviceInputs
 from bayespoint.gpu.kernels import exact_products, values
 from bayespoint.inference.engines import engines_of
@@ -44,9 +43,6 @@ REJECTED = (0.0, 0.01, 0.02, 0.05, 0.10)
 
 # Of the teachers: points with labels and points asked for, and labels drawn from the prior.
 TAUGHT, ASKED, TEACHERS = 5000, 5000, 10
-
-# Points of the part on weights.
-FEW = 1500
 
 # Bytes of the host's cache that rows on a GPU are asked with: as many rows as fit there.
 ALL_ROWS = 1
@@ -371,36 +367,6 @@ def taught(settings, X, y):
     return both
 
 
-def weights(data):
-    """How many points count, and margins: of the mean of perceptrons and of the centre of mass."""
-    X, y = (part[:FEW] for part in data["rbf"][:2])
-    print(f"{FEW:,} points, softness 1e-4, means of three problems (digits 0, 3 and 5 against the "
-          f"rest; labels drawn from the prior): share of the points that count, (sum |a|)^2 / "
-          f"(m sum a^2), least and median margin")  # fmt: skip
-    samplers = {
-        "perceptrons": (inference.sample_perceptron, 100),
-        "centre of mass": (inference.sample_billiard, 400),
-    }
-    for gamma in (0.5, 1.0, 2.0, 4.0):
-        K = np.exp(-gamma * (2 - 2 * (X @ X.T).astype(np.float64)))
-        lower = np.linalg.cholesky(K + 1e-6 * np.eye(FEW))
-        drawn = np.sign(lower @ np.random.default_rng(0).standard_normal((FEW, 3))).T
-        true = [np.where(y == digit, 1.0, -1.0) for digit in (0, 3, 5)]
-        for labels, targets in (("digits", true), ("prior", drawn)):
-            for name, (sample, n_draws) in samplers.items():
-                spaces = [VersionSpace(K, target, 1e-4) for target in targets]
-                rows = [counted(space, sample, n_draws) for space in spaces]
-                share, least, median = np.mean(rows, axis=0)
-                print(f"rbf gamma {gamma:<4g} {labels:7s} {name:15s} {share:.2f}  {least:.3f}  "
-                      f"{median:.3f}", flush=True)  # fmt: skip
-
-
-def counted(space, sample, n_draws):
-    a = sample(space, n_draws, random_state=0, device="auto").bayes_point()
-    margins = space.margins(a)
-    return np.abs(a).sum() ** 2 / (len(a) * (a @ a)), margins.min(), np.median(margins)
-
-
 def noisy(data):
     clf, spent, table = billiard_run(
         data["rbf"], RBF, 200, label_noise=0.02, softness=0.1, max_time=120
@@ -529,7 +495,7 @@ def gpytorch_classifier(X, y, X_test, y_test):
 
 PARTS = {
     "ceilings": ceilings, "mnist": mnist_part, "draws": draws_part, "phases": phases,
-    "billiard": billiard_part, "widths": widths, "teacher": teacher, "weights": weights,
+    "billiard": billiard_part, "widths": widths, "teacher": teacher,
     "noisy": noisy, "ep": ep, "peers": peers,
 }  # fmt: skip
 

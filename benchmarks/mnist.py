@@ -3,7 +3,7 @@
     pip install '.[cli]' scikit-learn-intelex
     BAYESPOINT_DATA=folder python benchmarks/mnist.py
 
-Prints what docs/benchmarks.md quotes. ``--skip-svm`` leaves the SVMs out, ``--part`` runs some
+Prints what docs/benchmarks-methods.md quotes. ``--skip-svm`` leaves the SVMs out, ``--part`` runs some
 parts only. All parts work on the same arrays, with the same number of threads, on memory that was
 touched before.
 """
@@ -11,14 +11,10 @@ touched before.
 import argparse
 import os
 import platform
-import resource
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from copy import copy
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -38,9 +34,7 @@ PUBLISHED = {
     "normalize_kernel": False, "bias": 0, "softness": 0,
 }  # fmt: skip
 RBF = {"kernel": "rbf", "gamma": 4.0, "bias": 0, "softness": 0.1}
-PARTS = (
-    "ours", "where", "svm", "subset", "draws", "memory", "compress", "exact", "usps", "defaults",
-)  # fmt: skip
+PARTS = ("ours", "where", "svm", "subset", "draws", "compress")
 
 
 def main():
@@ -66,11 +60,7 @@ def parse():
     parser.add_argument("--touch", type=float, default=9.0, help="GB of memory to touch first")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--skip-svm", action="store_true")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        memory_child(options)
-        sys.exit()
     if options.skip_svm:
         options.part = [part for part in options.part if part not in ("svm", "subset")]
     return options
@@ -284,42 +274,6 @@ def draw_outputs(clf, X_test):
     return np.stack(outputs, axis=1)
 
 
-def run_memory(data, options, results):
-    """Peak memory and equal coefficients with a small store, in a process of its own."""
-    command = [sys.executable, __file__, "--threads", str(options.threads), "--child"]
-    for cache_size in (2000, 8000):
-        plain = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-        done = subprocess.run(
-            [*command, str(cache_size)], capture_output=True, text=True, env=plain
-        )
-        print(done.stdout.strip() or done.stderr.strip(), flush=True)
-        results[cache_size] = done.stdout.split("coefficients ")[-1].split()[0]
-    print("same coefficients:", results[2000] == results[8000])
-    print(f"data: {sum(A.nbytes for A in data['published']) / 1e9:.2f} GB")
-
-
-def memory_child(options):
-    import hashlib
-
-    X, y, _, _ = pixels(unit=False)
-    before = peak_memory()
-    clf, fit_time = timed(model(PUBLISHED, options, cache_size=float(options.child)).fit, X, y)
-    peak = peak_memory()
-    digest = hashlib.blake2b(clf.dual_coef_.tobytes(), digest_size=8).hexdigest()
-    print(f"cache_size={options.child}: fit {fit_time:.1f} s, peak memory {peak:.2f} GB "
-          f"({before:.2f} GB before the fit), coefficients {digest}")  # fmt: skip
-
-
-def peak_memory():
-    """GB that this process has held at most; ru_maxrss would count its parent's, too."""
-    try:
-        with open("/proc/self/status") as file:
-            peak = next(line for line in file if line.startswith("VmHWM"))
-        return int(peak.split()[1]) / 1e6
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-
-
 def run_compress(data, options, results):
     """Latency of predictions before and after compress."""
     for name, settings in (("published", PUBLISHED), ("rbf", RBF)):
@@ -333,73 +287,6 @@ def run_compress(data, options, results):
             error = 100 * np.mean(outputs.argmax(axis=1) != y_test)
             print(f"{name}, {label}: {len(small.support_)} support points (in {seconds:.1f} s), "
                   f"{100 * predict_time:.1f} ms per 1,000 predictions, error {error:.2f} %",
-                  flush=True)  # fmt: skip
-
-
-def run_exact(data, options, results):
-    """Training errors of all hundred runs, recomputed in float64."""
-    X, y, _, _ = data["published"]
-    clf = results.get("published") or model(PUBLISHED, options).fit(X, y)
-    double, support = copy(clf), clf.predictor_.support
-    support = replace(support, points=support.points.astype(np.float64))
-    double.predictor_ = replace(clf.predictor_, support=support)
-    wrong, worst = [], 0.0
-    outputs = draw_outputs_double(double, X.astype(np.float64))
-    for c in range(N_CLASSES):
-        margins = np.where(y == c, 1, -1)[:, None] * outputs[:, c]
-        wrong.append(np.count_nonzero(margins <= 0, axis=0))
-        worst = min(worst, margins.min())
-    wrong = np.array(wrong)
-    print(f"training errors of {wrong.size} runs in float64: {wrong.sum()} in all, at most "
-          f"{wrong.max()} in one run; largest violation {abs(worst):.1e} (cosine)")  # fmt: skip
-
-
-def draw_outputs_double(clf, X):
-    step = 10_000
-    return np.concatenate([draw_outputs(clf, X[s : s + step]) for s in range(0, len(X), step)])
-
-
-def run_usps(data, options, results):  # noqa: ARG001
-    """USPS with the published kernel and with unit-norm RBF, median over seeds."""
-    (X, X_test), unit, y, y_test = usps()
-    for name, settings, (A, A_test) in (
-        ("published", PUBLISHED, (X, X_test)),
-        ("rbf, unit norm", RBF, unit),
-    ):
-        errors = [
-            100 * np.mean(model(settings, options, seed).fit(A, y).predict(A_test) != y_test)
-            for seed in range(options.seeds)
-        ]
-        print(
-            f"USPS, {name}: errors {show(errors)} %, median {np.median(errors):.2f} %", flush=True
-        )
-
-
-def usps():
-    """Points as they are and with grey levels of unit norm, and labels."""
-    X, y, X_test, y_test = datasets.load("usps")
-    X, X_test = np.float32(X), np.float32(X_test)
-    grey = [(A + 1) / 2 for A in (X, X_test)]
-    unit = [A / np.linalg.norm(A, axis=1, keepdims=True) for A in grey]
-    return (X, X_test), unit, y, y_test
-
-
-def run_defaults(data, options, results):  # noqa: ARG001
-    """Everything as it comes: `BayesPointClassifier()`, on pixels and on unit-norm inputs."""
-    raw, unit, label, label_test = usps()
-    problems = {"USPS": (*raw, label, label_test), "USPS, unit norm": (*unit, label, label_test)}
-    for name, key in (("MNIST, pixels / 255", "published"), ("MNIST, unit norm", "rbf")):
-        X, y, X_test, y_test = data[key]
-        problems[name] = X, X_test, y, y_test
-    for name, (A, A_test, y, y_test) in problems.items():
-        for seed in range(options.seeds):
-            clf = BayesPointClassifier(
-                n_jobs=options.threads, cache_size=options.cache_size, random_state=seed
-            )
-            clf, seconds = timed(clf.fit, A, y)
-            error = 100 * np.mean(clf.predict(A_test) != y_test)
-            print(f"{name}: error {error:.2f} %, gamma {clf.gamma_:.3g}, softness "
-                  f"{clf.softness_:.3g}, {clf.inference_}, fit {seconds:.1f} s",
                   flush=True)  # fmt: skip
 
 
