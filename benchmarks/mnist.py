@@ -3,9 +3,9 @@
     pip install '.[cli]' scikit-learn-intelex
     BAYESPOINT_DATA=folder python benchmarks/mnist.py
 
-Prints what docs/benchmarks-methods.md quotes. ``--skip-svm`` leaves the SVMs out, ``--part`` runs some
-parts only. All parts work on the same arrays, with the same number of threads, on memory that was
-touched before.
+Prints what docs/benchmarks-methods.md quotes. ``--skip-svm`` leaves out the SVMs, ``--part`` runs
+some parts only. All parts work on the same arrays, with the same number of threads, on memory that
+was touched before.
 """
 
 import argparse

@@ -106,7 +106,7 @@ def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
         classifier.trained_ = replace(classifier.trained_, label_proba=proba)
 
     monkeypatch.setattr(command, "fit", cut_short)
-    words = "knows 50 of 178 rows: nothing can be said of the labels of the others"
+    words = "50 of 178 rows: nothing is known about the labels of the others"
     fails(1, "doubt", wine, "--target", "kind", *FAST, words=words)
 
 

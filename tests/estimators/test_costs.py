@@ -136,7 +136,7 @@ BAD = [
     ({"costs": COSTS, "max_risk": 0.1}, "max_risk=0.1 and costs are both given"),
     ({"costs": COSTS, "min_recall": {1: 0.9}}, "costs and min_precision or min_recall are both"),
     ({"costs": COSTS, "reject_cost": 0.5}, "reject_cost=0.5 is given together with costs"),
-    ({"costs": COSTS, "confidence": "gap"}, "confidence='gap' plays no part with costs"),
+    ({"costs": COSTS, "confidence": "gap"}, "confidence='gap' has no effect with costs"),
     ({"costs": COSTS, "reject_label": 1}, "reject_label=1 is one of the classes"),
 ]  # fmt: skip
 

@@ -104,7 +104,7 @@ def test_an_empty_version_space_has_no_evidence(monkeypatch):
             by(method, problem.space, n_draws=40)
     # Two labels that are sure, others that are not.
     noise = np.array([0.0, 0.1, 0.1, 0.1, 0.1, 0.0])
-    with pytest.raises(ValueError, match="no classifier that agrees with all labels that are sure"):
+    with pytest.raises(ValueError, match="no classifier that agrees with all labels without noise"):
         by("bridge", problem.space, noise, n_draws=40, n_runs=2)
     assert by("bridge", problem.space, 0.1, n_draws=20, n_runs=2).value < 0
 

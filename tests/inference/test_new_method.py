@@ -63,7 +63,7 @@ def test_it_is_a_value_of_inference(n_classes, decision, given):
 
 
 def test_it_takes_no_label_noise_and_says_so():
-    with pytest.raises(ValueError, match="'half_means' takes every label as right"):
+    with pytest.raises(ValueError, match="'half_means' assumes that every label is right"):
         BayesPointClassifier(inference="half_means", label_noise=0.1).fit([[0], [1]], [0, 1])
 
 

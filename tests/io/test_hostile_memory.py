@@ -85,7 +85,7 @@ def test_sites_that_are_no_distribution_say_so(tmp_path):
 
     model_file.save(tmp_path / "good.bpm", fitted(inference="ep", decision="calibrated"))
     damaged = model_file.load(edited(tmp_path / "good.bpm", tmp_path / "m.bpm", negative))
-    with pytest.raises(ValueError, match="sites of this model are no distribution"):
+    with pytest.raises(ValueError, match="sites of this model define no distribution"):
         damaged.classifier.predict(data()[0])
 
 

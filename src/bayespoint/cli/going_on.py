@@ -114,7 +114,7 @@ def check_goes_on(classifier: Classifier, name: str) -> None:
         )
     title = METHODS[method].title if method in METHODS else method
     raise UsageError(
-        f"{name} was trained by {title}, which cannot go on with more rows: train it with "
+        f"{name} was trained by {title}, which cannot learn more rows: train it with "
         f"--inference ep."
     )
 

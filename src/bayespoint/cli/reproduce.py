@@ -122,7 +122,7 @@ def _check_folder(folder: Path, names: Sequence[str], *, quick: bool, redraw: bo
         lost = [name for name in names if name in full]
         if lost:
             raise typer.BadParameter(
-                f"{folder} holds runs as published of {', '.join(lost)}, which small ones would "
+                f"{folder} holds full runs of {', '.join(lost)}, which small ones would "
                 "replace: give another --output", param_hint="--quick",
             )  # fmt: skip
 

@@ -275,7 +275,7 @@ def _checked_classifier(last: Any) -> Any:
         raise ValueError(f"estimator must be a BayesPointClassifier; got {type(last).__name__}.")
     if len(last.classes_) != 2:
         raise ValueError(
-            f"estimator must tell two classes apart, as a boundary is between two; this one was "
+            f"estimator must have two classes, for a boundary between them; this one was "
             f"fitted to {len(last.classes_)}."
         )
     if not last.predictor_.n_draws:

@@ -194,8 +194,8 @@ def same_block(block: Block, seen: str, number: int) -> Block:
     """Return a block, unless it has changed since it was seen."""
     if token_of(block) != seen:
         raise ValueError(
-            f"partition {number} of X, y came out differently when it was computed again: "
-            f"persist both first (X, y = client.persist([X, y])), or give what makes them a seed."
+            f"partition {number} of X, y changed when it was computed again: persist both first "
+            f"(X, y = client.persist([X, y])), or give the code that makes them a seed."
         )
     return block
 

@@ -122,7 +122,7 @@ def check_beside(estimator: Any, reject_cost: Any = None, confidence: Any = "aut
         )
     if not (isinstance(confidence, str) and confidence == "auto"):
         raise ValueError(
-            f"confidence={confidence!r} plays no part with costs, where the expected cost decides; "
+            f"confidence={confidence!r} has no effect with costs, where the expected cost decides; "
             'use confidence="auto"'
         )
     for name, value in class_weights_of(estimator).items():

@@ -73,7 +73,8 @@ def cost_matrix(costs: Any, classes: Array, reject_label: Any = None) -> Array:
         true, decision = np.argwhere(~np.isfinite(found))[0]
         raise ValueError(
             f"costs is {found[true, decision]} for true class {names[true]!r} and decision "
-            f"{[*names, REJECT][decision]!r}; give finite numbers, large ones for what must not be"
+            f"{[*names, REJECT][decision]!r}; give finite numbers, and a large one for a decision "
+            "that must not be taken"
         )
     return found
 

@@ -300,6 +300,7 @@ def _check_label_noise(label_noise: Any, inference: str) -> None:
     takes_noise = inference == "auto" or METHODS[inference].takes_noise
     if not takes_noise and any(rate > 0 for rate in rates):
         raise ValueError(
-            f"inference={inference!r} takes every label as right; got label_noise={given!r}. "
-            f"Use inference='billiard', 'ep' or 'auto', or softness > 0 instead of label_noise."
+            f"inference={inference!r} assumes that every label is right; got "
+            f"label_noise={given!r}. Use inference='billiard', 'ep' or 'auto', or softness > 0 "
+            f"instead of label_noise."
         )

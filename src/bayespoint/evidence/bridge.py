@@ -226,7 +226,7 @@ def _grown(
             return levels, start
         if reached >= max(largest, LARGEST_ODDS):
             raise ValueError(
-                "found no classifier that agrees with all labels that are sure: their evidence "
+                "found no classifier that agrees with all labels without noise: their evidence "
                 "is zero, or too small to be sampled this way. Try method='tilting', or set "
                 "softness > 0 or label_noise > 0 for all points."
             )

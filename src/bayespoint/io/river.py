@@ -237,9 +237,9 @@ def _unfitted(classifier: Any, seed: int | None) -> BayesPointClassifier:
         )
     if not hasattr(classifier, "partial_fit"):
         raise ValueError(
-            f"a classifier that learns on needs EP and its votes; got inference="
+            f"RiverClassifier needs a classifier with partial_fit, by EP with votes; got inference="
             f"{classifier.inference!r}, decision={classifier.decision!r} and kernel="
-            f"{classifier.kernel!r}. Leave them out."
+            f"{classifier.kernel!r}. Leave these at their defaults."
         )
     copied = clone(classifier)
     return copied if seed is None else copied.set_params(random_state=seed)

@@ -167,11 +167,11 @@ def _sound_sparse(X: Matrix) -> Matrix:
 def _compressed(X: Matrix) -> Matrix:
     """Return lists of lists as CSR; refuse parts that do not fit, where SciPy does not look."""
     if X.format == "dia" and len(X.offsets) != len(X.data):
-        raise ValueError("another number of offsets than of diagonals")
+        raise ValueError("the numbers of offsets and diagonals differ")
     if X.format != "lil":
         return X
     if any(len(indices) != len(values) for indices, values in zip(X.rows, X.data, strict=True)):
-        raise ValueError("rows with other numbers of indices than of values")
+        raise ValueError("some rows have different numbers of indices and values")
     return X.tocsr()
 
 

@@ -123,13 +123,13 @@ def _check_knows(classifier: BayesPointClassifier) -> None:
         raise TableError(
             f"training by '{classifier.inference_}' with {counted(classifier.n_draws_, 'draw')} "
             f"does not tell which labels are wrong: use --inference ep, or --n-draws 10 or more, "
-            f"and let it end."
+            f"and let it finish."
         )
     known = ~np.isnan(classifier.label_error_proba_)
     if not known.all():  # a fit on some rows was kept
         raise TableError(
-            f"training was cut short and knows {known.sum():,} of {len(known):,} rows: nothing can "
-            f"be said of the labels of the others. Let it end, or raise --max-time."
+            f"training stopped early, with {known.sum():,} of {len(known):,} rows: nothing is "
+            f"known about the labels of the others. Let it finish, or raise --max-time."
         )
 
 

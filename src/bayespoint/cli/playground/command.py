@@ -59,9 +59,7 @@ def _check_options(
     """Refuse options that would say nothing here."""
     if file is None:
         if given := [*of_training, *of_rows, *of_server]:
-            raise UsageError(
-                f"{given[0]} is for rows or a model behind the page: name their file as well."
-            )
+            raise UsageError(f"{given[0]} needs data or a model to show: name a file as well.")
     elif file.suffix == MODEL_ENDING and of_rows:
         raise UsageError(f"{of_rows[0]} is for rows of data, and {shown_name(file)} is a model.")
     elif of_training and (file.suffix == MODEL_ENDING or "--model" in of_rows):
@@ -116,7 +114,7 @@ def scene_of_model(model: Model, name: str) -> Scene:
     _check_drawable(base.kernel_)
     X = dense(base.support_vectors_)
     if not len(X):
-        raise UsageError(f"{name} holds no training rows: give data, and it as --model.")
+        raise UsageError(f"{name} holds no training rows: give data, and {name} as --model.")
     kept = chosen_rows(len(X))
     numbers, labels = base.support_[kept] + 1, support_labels(base, kept)
     return Scene(name, model.classifier, X[kept], _names(model), numbers, len(X), labels)

@@ -101,8 +101,8 @@ class Remaking:
         known = [gaussian for gaussian in found if gaussian is not None]
         if len(known) < len(found):
             raise ValueError(
-                "the sites of this model are no distribution over its points: it was changed after "
-                "fit, or its file is damaged. Fit again."
+                "the sites of this model define no distribution of its points: it was changed "
+                "after fit, or its file is damaged. Fit again."
             )
         return known
 

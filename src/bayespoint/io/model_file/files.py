@@ -263,7 +263,7 @@ def describe(path: PathName) -> dict[str, Any]:
 def _current(document: dict[str, Any]) -> dict[str, Any]:
     """Bring the document of any version to the current one."""
     if document.get("format") != FORMAT:
-        raise ModelFileError(f"not a bayespoint model file: {JSON_NAME} is something else's.")
+        raise ModelFileError(f"not a bayespoint model file: {JSON_NAME} has other content.")
     schema = document.get("schema")
     if type(schema) is not int or schema < 1:
         raise ModelFileError(f"schema version {shown(schema)} is not a version.")
