@@ -92,7 +92,7 @@ class BoundaryDisplay:
 
     Examples
     --------
-    The more labels may be wrong, the more diverse are the classifiers (KGS figure 3).
+    With more label noise, classifiers differ more (KGS figure 3).
 
     >>> import matplotlib.pyplot as plt
     >>> from sklearn.datasets import make_moons
@@ -138,7 +138,7 @@ class BoundaryDisplay:
         self.ylabel = ylabel
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
-        """Draw on `ax` (default: a new figure), with a `legend` to the right of it or none."""
+        """Draw on `ax` (default: a new figure); with `legend`, it has one to the right."""
         ax = axes_of(self, ax, (9.4, 5.4) if legend else (6.4, 5.4))
         self.shade_ = None if self.uncertainty is None else self._draw_shade(ax)
         lines = [self._draw_zeros(ax, draw, DRAWS, **DRAW) for draw in self.draws]

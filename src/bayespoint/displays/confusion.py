@@ -27,8 +27,8 @@ SHORT_NAME = 6
 class ConfusionDisplay:
     """Picture of a confusion matrix with rejected cases, with scikit-learn's conventions.
 
-    Make one with :meth:`from_estimator` or :meth:`from_predictions`. Blue is right, orange wrong,
-    grey rejected; the stronger, the larger the share of the true class.
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`. Blue cells are right, orange
+    ones wrong, grey ones rejected; a stronger colour is a larger share of the true class.
 
     Parameters
     ----------

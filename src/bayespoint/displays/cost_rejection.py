@@ -24,7 +24,7 @@ class CostRejectionDisplay:
     rejected, mean_cost : array-like of shape (n_points,)
         As returned by :func:`~bayespoint.estimators.costs.cost_rejection_curve`.
     chosen : tuple of two floats, default=None
-        Share that the classifier rejects, and what a case then costs; a dot.
+        Share that the classifier rejects and the mean cost of a case, drawn as a dot.
     name : str, default=None
         Name in the legend.
 

@@ -61,7 +61,7 @@ class EvidenceDisplay:
     im_ : matplotlib QuadMesh
         Colours; settings more than 30 nats below the best share the darkest.
     contour_ : matplotlib QuadContourSet or None
-        Lines at 1, 3, 10 and 30 nats below the best, those there are.
+        Lines at 1, 3, 10 and 30 nats below the best, if they are in the picture.
     best_, crosses_ : matplotlib Line2D
         The star at the best setting, and crosses over those that did not converge.
     ax_ : matplotlib Axes

@@ -29,7 +29,7 @@ FRAME_INCHES = (2.6, 1.3)
 
 
 class OnionDisplay:
-    """Table of errors by the training errors allowed, as R&M's table 18.1.
+    """Table of errors by the training errors allowed, like R&M's table 18.1.
 
     Make one with :meth:`from_estimator` or :meth:`from_onion`.
 
@@ -38,9 +38,9 @@ class OnionDisplay:
     errors : ndarray of shape (n_minus + 1, n_plus + 1, 2)
         Errors among labels -1 and among labels +1 of each shell; NaN for shells without draws.
     chosen : tuple of int, default=None
-        A shell to be framed.
+        The shell to frame.
     name : str, default="Errors"
-        What errors these are.
+        Which errors these are.
     classes : sequence of two, default=(-1, 1)
         Names of the classes.
 

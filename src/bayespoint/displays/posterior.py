@@ -104,9 +104,9 @@ class PosteriorDisplay:
         ax : matplotlib Axes, or array-like of Axes, default=None
             Where to draw: for "trace" two axes for each summary. By default a new figure.
         n_path : int, default=30
-            Sphere: positions along the path of the ball, at most.
+            Sphere: largest number of positions along the path of the ball.
         n_dots : int, default=1000
-            Sphere: draws that are shown, at most.
+            Sphere: largest number of draws to show.
         legend : bool, default=True
             Sphere: whether there is a legend, to the right of the axes.
 
@@ -166,7 +166,7 @@ class PosteriorDisplay:
         Returns
         -------
         ndarray of shape (n, 2)
-            NaN for those on the half of the sphere behind.
+            NaN for classifiers on the back half of the sphere.
         """
         if not hasattr(self, "_sphere"):
             raise ValueError("there is no picture of the sphere to project on; plot one first.")

@@ -21,17 +21,17 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     """A `BayesPointClassifier` that is fitted on a Dask cluster.
 
     The model is the one that `BayesPointClassifier` finds from the same rows on one machine, for
-    any number of workers, threads and partitions. Rows go to cells once for each tree; then cells
-    are swept where they are, and only sums of their messages travel. Tasks are pure functions: a
-    worker that is lost costs the time to do its share again, and one that joins gets its share.
+    any number of workers, threads and partitions. Rows are moved to their cells once for each tree;
+    then cells are swept where they are, and only sums of their messages are sent. If a worker is
+    lost, its share is computed again; a worker that joins gets a share.
 
     Parameters
     ----------
     estimator : BayesPointClassifier
-        With the parameters of the fit. Each task uses one thread; ``n_jobs`` is for what the
-        client does itself, which is to choose settings and to grow trees. ``max_time`` includes
-        the time that rows take to their cells. ``device="auto"`` fits on the GPUs of those workers
-        that have one, "cuda" needs one on each; the client chooses settings on its CPU.
+        Holds the parameters of the fit. Each task uses one thread; ``n_jobs`` is for the client,
+        which chooses settings and grows trees. ``max_time`` includes the time to move rows to
+        their cells. ``device="auto"`` fits on the GPUs of those workers that have one, "cuda" needs
+        one on each; the client chooses settings on its CPU.
     client : distributed.Client, optional
         By default the current one. With another one, compute predictions by ``client.compute``.
 
@@ -40,7 +40,7 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str, shape (n_features,)
-        Where X was a data frame.
+        Only if X was a data frame.
 
     See Also
     --------
@@ -48,10 +48,10 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Notes
     -----
-    X, y and weights are read twice: what takes long to compute should be persisted. The client
-    needs about 110 bytes for each row, and a sample of the rows. Methods other than EP by cells
-    take all rows at once, on one worker that can hold them; draws of perceptrons are spread over
-    all workers. A model holds its rows on the cluster, and ends with it: `to_local` brings it here.
+    X, y and weights are computed twice: persist them if that takes long. The client needs about 110
+    bytes for each row, and a sample of the rows. Methods other than EP by cells take all rows at
+    once, on one worker that can hold them; draws of perceptrons are spread over all workers. The
+    model keeps its rows on the cluster and exists as long as the cluster; `to_local` fetches it.
 
     Examples
     --------
@@ -96,10 +96,10 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         Parameters
         ----------
         X : dask array or data frame of shape (n_samples, n_features)
-            Its blocks are dense, or SciPy's sparse matrices; some may be empty, and their sizes
-            need not be known.
+            Its blocks are dense or SciPy's sparse matrices; blocks may be empty, and their sizes
+            unknown.
         y : dask array or series of shape (n_samples,)
-            Divided as X is.
+            With the same partitions as X.
         sample_weight : dask array or series of shape (n_samples,), optional
             A weight w means w copies; 0 leaves a row out.
 
@@ -115,17 +115,17 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> "DaskBayesPointClassifier":
-        """Go on learning from more rows, partition after partition.
+        """Learn more rows, one partition after the other.
 
-        As `BayesPointClassifier.partial_fit` does, to which each partition is one call, here on
-        the client: the model then is a local one, whose rows take at most half of ``cache_size``.
+        Each partition is one call of `BayesPointClassifier.partial_fit` on the client. The model
+        is then a local one, whose rows take at most half of ``cache_size``.
 
         Parameters
         ----------
         X : dask array or data frame of shape (n_samples, n_features)
         y : dask array or series of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            Classes that may turn up; those of this call are known beforehand.
+            Classes that may appear later, in addition to those of this call.
         sample_weight : dask array or series of shape (n_samples,), optional
 
         Returns
@@ -175,8 +175,8 @@ class DaskBayesPointClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def to_local(self) -> BayesPointClassifier:
         """Return the model as a plain `BayesPointClassifier`, its rows in the memory of the client.
 
-        It is what a fit on one machine leaves, and predicts, explains and is saved like it; only
-        `held_out_proba_` has NaN for rows of weight 0.
+        It is the same as after a fit on one machine, except that `held_out_proba_` has NaN for rows
+        of weight 0.
 
         Returns
         -------

@@ -236,12 +236,13 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
-        """Split the entropy of each prediction into what more data could remove and what not.
+        """Split the entropy of each prediction into a removable and an irreducible part.
 
-        Both are in nats; their sum is the entropy of `predict_proba` without class weights. They
-        are computed from the variance of the posterior, or from its draws. Far from all training
-        rows everything is removable, except for ``decision="bayes_point"`` and ``"span_vote"``:
-        these do not know where their training rows end, and report all entropy as irreducible.
+        More data could remove the removable part. Both are in nats; their sum is the entropy of
+        `predict_proba` without class weights. They are computed from the variance of the posterior,
+        or from its draws. Far from all training rows everything is removable, except for
+        ``decision="bayes_point"`` and ``"span_vote"``: these do not know where their training rows
+        end, and report all entropy as irreducible.
 
         Parameters
         ----------

@@ -255,7 +255,7 @@ class BayesPointClassifier(KernelClassifier):
     log_evidence_ : float
         With EP: approximate logarithm of the probability of the labels, summed over the machines.
         It is larger for settings that fit better. With settings chosen by "evidence" and another
-        method: that of the points that settings were chosen with.
+        method: that of the points used to choose the settings.
     predictor_ : Predictor
         What predicts: kernel, support points, coefficients and link.
     settings_, draws_, trained_

@@ -88,9 +88,9 @@ class PredictionSetClassifier(WrappingClassifier):
     held-out rows are used like those of new rows, although settings were chosen with all of them
     (unless there are few rows), and the final model has seen more rows. Thresholds then aim at
     `confidence_level` itself, by one of two neighbouring scores, instead of at least that. With
-    `per_class` and ``held_out_proba_``, the odds of each row's class are raised by n / (n - 1), n
-    being its rows: a new row finds one more of them. ``benchmarks/decisions.py`` measures the
-    coverage.
+    `per_class` and ``held_out_proba_``, the odds of each row's class are multiplied by n / (n - 1)
+    for a class of n rows, because the model of a new row has one more row of its class.
+    ``benchmarks/decisions.py`` measures the coverage.
 
     An empty set means that no class is probable enough. If the classifier is right more often than
     `confidence_level`, some sets must be empty, because otherwise more cases would be covered;

@@ -54,8 +54,8 @@ class RejectingClassifier(WrappingClassifier):
     min_precision : dict, default=None
         From class to share: at least this share of the cases that get this label must have it.
         Cases are rejected until that is shown on held-out cases, with a warning if it cannot be.
-        All limits are to hold together with probability ``1 - delta``; proved with ``cv="prefit"``
-        (see Notes).
+        All limits hold together with probability ``1 - delta``; this is proved with
+        ``cv="prefit"`` (see Notes).
     min_recall : dict, default=None
         From class to share: at least this share of the cases of this class must get its label or
         be rejected, so that at most the rest gets another label. Otherwise as `min_precision`.
@@ -69,7 +69,7 @@ class RejectingClassifier(WrappingClassifier):
         prediction; members come from ``sample_proba`` if there is one, otherwise from
         ``estimators_`` (forests, bagging). A callable gets the fitted estimator and X and returns
         one score per row. "probability" and "gap" do not include the ``class_weight`` of our
-        classifiers, which says what costs more, not what is sure. Limits per class use
+        classifiers, because a weight is a cost, not a sign of confidence. Limits per class use
         "probability"; `costs` use none of these.
     cv : "auto", int, splitter, iterable or "prefit", default="auto"
         Folds whose held-out rows give the threshold; each row may be held out only once. "auto":
@@ -269,15 +269,15 @@ class RejectingClassifier(WrappingClassifier):
         return np.dtype(object)
 
     def may_reject(self) -> bool:
-        """Whether there are cases about which it would abstain."""
+        """Whether it may reject cases."""
         check_is_fitted(self)
         return bool(np.any(self.threshold_ > -np.inf))
 
     def confidence_scores(self, X: Any) -> Array:
         """Return each row's confidence by the rule chosen, to compare with ``threshold_``.
 
-        With `costs`, what is saved by deciding instead of rejecting; where rejecting has no cost,
-        minus the expected cost.
+        With `costs`, this is the cost that is saved by deciding instead of rejecting or, without a
+        column for rejecting, minus the expected cost.
         """
         check_is_fitted(self)
         if self.costs is not None:
@@ -321,7 +321,7 @@ class RejectingClassifier(WrappingClassifier):
         return self.decide(X)[1]
 
     def decide(self, X: Any) -> tuple[Array, Array]:
-        """Return labels, also where rows are rejected, and which are.
+        """Return a label for each row, also for rejected rows, and which rows are rejected.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ class RejectingClassifier(WrappingClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            The classifier's own; with `costs`, those of least expected cost.
+            Labels of the classifier; with `costs`, those of least expected cost.
         rejected : ndarray of bool, shape (n_samples,)
             True where `predict` abstains.
         """
@@ -347,7 +347,7 @@ class RejectingClassifier(WrappingClassifier):
         return labels, ~(sure > threshold)
 
     def predict(self, X: Any) -> Array:
-        """Predict labels, `reject_label` where the case is rejected.
+        """Predict labels; rejected cases get `reject_label`.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class RejectingClassifier(WrappingClassifier):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return 1 - (errors + reject_cost * rejected) / n, so that rejecting all does not win.
 
-        With `costs`, minus the mean cost.
+        With `costs`, return minus the mean cost.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class RejectingClassifier(WrappingClassifier):
         Returns
         -------
         float
-            Without `costs` the accuracy, if nothing is rejected.
+            Without `costs`, this is the accuracy if nothing is rejected.
         """
         labels, rejected = self.decide(X)
         deciding, rejecting = self.costs_of(X, y, labels)
@@ -394,7 +394,7 @@ class RejectingClassifier(WrappingClassifier):
         return float(-mean if self.costs is not None else 1.0 - mean)
 
     def costs_of(self, X: Any, y: Any, labels: Array) -> tuple[Array, Array]:
-        """Return what labels cost, given the true ones, and what rejecting the rows costs.
+        """Return the cost of each label, given the true one, and the cost of rejecting the row.
 
         Parameters
         ----------
@@ -403,13 +403,13 @@ class RejectingClassifier(WrappingClassifier):
         y : array-like of shape (n_samples,)
             True labels.
         labels : array-like of shape (n_samples,)
-            Labels decided for, as of `decide`.
+            Labels, as returned by `decide`.
 
         Returns
         -------
         deciding, rejecting : ndarray of shape (n_samples,)
-            Without `costs`, 1 for errors, else 0, and `reject_cost`. NaN for rejecting where
-            `costs` have no column for it.
+            Without `costs`, 1 for errors and 0 otherwise, and `reject_cost`. If `costs` have no
+            column for rejecting, its cost is NaN.
         """
         check_is_fitted(self)
         if self.costs is not None:

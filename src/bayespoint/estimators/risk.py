@@ -85,9 +85,8 @@ def aurc(
     The area is ∫₀¹ R(c) dc with R(c) the risk at the smallest coverage, not below c, that a
     threshold reaches. Without ties that is the usual mean of the risks among the 1, 2, …, n most
     confident cases; tied cases all count with the risk at the end of their group. Unlike an average
-    over random orders within ties it describes what a threshold can do, does not depend on the
-    scale of the weights, and treats a weight w exactly as w copies. A confidence that ties many
-    cases pays for it.
+    over random orders within ties, this describes what a threshold can do, does not depend on the
+    scale of the weights, and treats a weight w exactly as w copies. So ties make the area larger.
 
     Parameters
     ----------

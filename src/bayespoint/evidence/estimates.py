@@ -66,8 +66,8 @@ class Evidence:
     shape : {"log-concave", "gaussian", "any"}
         What is known about the density of the posterior.
     trusted : bool
-        Whether no check speaks against the standard error or, for "ep", against the divergence,
-        which is right whenever the sites define a distribution.
+        False if a check says that the standard error is wrong or, for "ep", the divergence, which
+        is right whenever the sites define a distribution.
     info : dict
         For "bridge": ``levels`` (log-odds), ``log_z`` (the log evidence at these levels without
         sum log(1 - q)) and ``drift`` (difference between the halves of the run, in standard

@@ -27,28 +27,30 @@ def sample_jmlr_billiard(
 ) -> Posterior:  # fmt: skip
     """Play billiards as in JMLR's algorithm 2: one ball, until its next chord would count little.
 
-    For comparison; use `sample_billiard`. Not uniform: after 3,000 bounces the mean of 64 runs was
-    0.3 to 6.7 degrees off the centre of mass on four problems without symmetry (5.0 on sonar, 124
-    points), where the exact billiard was off by no more than chance. Mostly because of the
-    directions: with isotropic ones 1.4 degrees at most (``benchmarks/published.py --part bias``).
+    This is for comparison; use `sample_billiard` instead. Draws are not uniform: after 3,000
+    bounces the mean of 64 runs was 0.3 to 6.7 degrees off the centre of mass on four problems
+    without symmetry (5.0 on sonar, 124 points), where the exact billiard was off by no more than
+    chance. The directions cause most of this: with isotropic ones it was 1.4 degrees at most
+    (``benchmarks/published.py --part bias``).
 
     Parameters
     ----------
     space : VersionSpace
     n_draws : int, default=1000
-        Midpoints of chords kept, at most; the longer the run, the wider they are apart.
+        Largest number of midpoints of chords to keep; the longer the run, the further apart they
+        are.
     tol : float, default=1e-3
         The paper's TOL (there about 1e-4): stop when the weight of the next chord in the centre
         of mass, rho_2(p_min, Xi / (Xi + xi_max)), is not above this. It bounds one step of the
         running mean, not its error.
     tau_max : float, default=1e4
-        Flight time from which on a ball has escaped (the paper gives no number): it then leaves
+        Flight time after which a ball counts as escaped (the paper gives no number): it then leaves
         the wall in a random inward direction.
     max_bounces : int, default=100_000
-        Stop after so many, with a warning.
+        Number of bounces after which the run stops, with a warning.
     directions : {"coefficients", "isotropic"}, default="coefficients"
-        Whose distribution is isotropic when a direction is drawn: that of its coefficients, as
-        published, or its own.
+        Whether directions are drawn with an isotropic distribution of their coefficients, as
+        published, or are isotropic themselves.
     start : array-like of shape (m,) or Start, optional
         Coefficients of a vector inside version space. Default: a kernel perceptron, as in the
         paper.
@@ -63,7 +65,7 @@ def sample_jmlr_billiard(
     Posterior
         Draws are midpoints of chords, weighted by their length. ``bayes_point()``, source
         "published", is the paper's; source "path" is the vector mean over the same path, whose
-        ``bayes_point_error`` knows of the scatter and not of the bias. ``info`` has ``bounces``,
+        ``bayes_point_error`` includes the scatter but not the bias. ``info`` has ``bounces``,
         ``escapes``, ``tol_reached``, ``walls`` (met, in order) and ``trajectories`` (bounces
         from one random direction to the next escape).
 
@@ -114,17 +116,18 @@ def sample_flipper(
 ) -> Posterior:  # fmt: skip
     """Play R&M's flipper (algorithm 18.1): one ball that restarts at the centre after an escape.
 
-    For comparison; use `sample_billiard`. Not uniform: after 3,000 bounces the mean of 64 runs was
-    0.5 to 12.4 degrees off the centre of mass on four problems without symmetry (8.7 on sonar, 124
-    points), with isotropic directions 0.3 to 5 degrees. Where version space is wide, single runs
-    end anywhere, since each escape starts again at their own centre: on a cone of 50 walls at equal
-    angles 70 degrees off (``benchmarks/published.py --part bias``).
+    This is for comparison; use `sample_billiard` instead. Draws are not uniform: after 3,000
+    bounces the mean of 64 runs was 0.5 to 12.4 degrees off the centre of mass on four problems
+    without symmetry (8.7 on sonar, 124 points), and 0.3 to 5 degrees with isotropic directions.
+    Where version space is wide, single runs end anywhere, because they start again at their own
+    centre after each escape: on a cone of 50 walls at equal angles they were 70 degrees off
+    (``benchmarks/published.py --part bias``).
 
     Parameters
     ----------
     space : VersionSpace
     n_draws : int, default=1000
-        At most so many midpoints of arcs are kept; the longer the run, the further apart they are.
+        Largest number of midpoints of arcs to keep; the longer the run, the further apart they are.
     n_bounces : int, default=10_000
         Bounces, the paper's N_max.
     bias : float, default=0.0
@@ -132,7 +135,7 @@ def sample_flipper(
         of their kernel, so for the paper's machine give ``VersionSpace(K + 1, y)`` and
         ``bias=1.0``: the ball then moves along the axis of the bias, too, as published.
     tau_max : float, default=1e6
-        Flight time from which on a ball has escaped.
+        Flight time after which a ball counts as escaped.
     directions, start, max_time, random_state, verbose
         As for `sample_jmlr_billiard`.
 

@@ -23,7 +23,7 @@ def direct_bayes_point(space: VersionSpace) -> Posterior:
     Returns
     -------
     Posterior
-        Its draws are the m corners, each of unit length; they are no sample of version space.
+        Its draws are the m corners, each of unit length; they are not a sample of version space.
 
     Examples
     --------

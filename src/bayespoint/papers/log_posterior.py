@@ -50,9 +50,9 @@ class LogPosteriorDisplay:
     Parameters
     ----------
     longitude : array-like of shape (n_columns,)
-        Increasing, in degrees: of the middles of the pixels.
+        Longitudes of the centres of the pixels, in degrees, increasing.
     latitude : array-like of shape (n_rows,)
-        The same.
+        Latitudes of the centres of the pixels, in degrees, increasing.
     log_posterior : array-like of shape (n_rows, n_columns)
         Natural logarithm, up to a constant; minus infinity for what is impossible.
     maximum : array-like of shape (2,), default=None
@@ -118,7 +118,7 @@ class LogPosteriorDisplay:
         self.title = title
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
-        """Draw on `ax` (default: a new figure), with a `legend` below it or none."""
+        """Draw on `ax` (default: a new figure); with `legend`, it has one below."""
         ax = axes_of(self, ax, (9.2, 4.8))
         logs = self.log_posterior - self.log_posterior.max()
         extent = (*_edges(self.longitude), *_edges(self.latitude))

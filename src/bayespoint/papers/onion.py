@@ -32,11 +32,11 @@ def published_onion(
 ) -> Onion:  # fmt: skip
     """Table of shells as published: flights of the flipper, continued beyond the first wall.
 
-    For comparison; use `sample_onion`. Not centres of mass: a point outside version space counts
-    by the solid angle of version space that is seen from it, and a flight tells nothing beyond its
-    last wall. In 41 shells of six small problems the centres were up to 65 degrees off, half of
-    them by more than 26 (14 with isotropic directions), and lengths of arcs were not volumes
-    (``benchmarks/onion.py --part onion``).
+    This is for comparison; use `sample_onion` instead. Its centres are not centres of mass: a point
+    outside version space counts by the solid angle of version space that is seen from it, and a
+    flight tells nothing beyond its last wall. In 41 shells of six small problems the centres were
+    up to 65 degrees off, half of them by more than 26 (14 with isotropic directions), and lengths
+    of arcs were not volumes (``benchmarks/onion.py --part onion``).
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def sample_onion(
     """Draw classifiers uniformly from each shell of few training errors, in one run.
 
     Version space itself may be empty. After the burn-in, draws within a shell are uniform,
-    whatever weights were learnt. Balls may leave the table for a while, so that all parts of a
+    whichever weights were learnt. Balls may leave the table for a while, so that all parts of a
     shell are visited; there is a warning if chains do not agree.
 
     Parameters

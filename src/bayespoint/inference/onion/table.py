@@ -23,7 +23,7 @@ NOISE_GRID = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.
 
 
 class Onion:
-    """Table of classifiers by the training errors they make, (n_minus, n_plus).
+    """Table of classifiers by their numbers of training errors, (n_minus, n_plus).
 
     Made by `sample_onion`, `published_onion` and `stratify`.
 

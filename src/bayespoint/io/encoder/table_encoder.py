@@ -170,7 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : Table, DataFrame or array-like of shape (n_rows, n_columns)
             Training data without the target.
         y : ignored
-            As pipelines give it.
+            Accepted for pipelines.
         categorical : container of str
             Text columns that are categories even if all their values look like numbers or dates.
         dates : iterable of str, or dict
