@@ -211,7 +211,7 @@ def test_bad_arguments_are_refused():
         ({"y": np.array(["no"] * 39)}, "y must hold one label .* 40 rows of X; got 39"),
         ({"y": np.array(["maybe"] * 40)}, r"\['no', 'yes'\] .* of \['maybe'\]"),
         ({"estimator": svc}, "estimator must be a BayesPointClassifier; got SVC"),
-        ({"estimator": three, "y": np.arange(40) % 3}, r"two classes apart.* fitted to 3"),
+        ({"estimator": three, "y": np.arange(40) % 3}, r"must have two classes.* fitted to 3"),
         ({"estimator": small}, "estimator holds no draws"),
         ({"uncertainty": "all"}, "uncertainty must be None or one of .* got 'all'"),
     ]
