@@ -65,7 +65,7 @@ def test_refusals(opened, data, tmp_path, labelled):
     fails(2, "playground", tmp_path / "none.bpm", words="is not a file")
     model = labelled / "two.bpm"
     for option in (["--model", model], ["--coverage", 0.9], ["--port", 8123], ["--no-header"]):
-        fails(2, "playground", *option, words=f"{option[0]} is for rows or a model")
+        fails(2, "playground", *option, words=f"{option[0]} works only with a file")
     fails(2, "playground", data, "--model", model, "--coverage", 0.9, words="is for training")
     for option in (["--target", "kind"], ["--format", "csv"], ["--no-header"]):
         fails(2, "playground", model, *option, words=f"{option[0]} is for rows of data, and two")

@@ -59,7 +59,7 @@ def _check_options(
     """Refuse options that would say nothing here."""
     if file is None:
         if given := [*of_training, *of_rows, *of_server]:
-            raise UsageError(f"{given[0]} needs data or a model to show: name a file as well.")
+            raise UsageError(f"{given[0]} works only with a file of data or a model: name one.")
     elif file.suffix == MODEL_ENDING and of_rows:
         raise UsageError(f"{of_rows[0]} is for rows of data, and {shown_name(file)} is a model.")
     elif of_training and (file.suffix == MODEL_ENDING or "--model" in of_rows):
