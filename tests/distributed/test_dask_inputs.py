@@ -86,7 +86,7 @@ def test_partitions_that_change_or_differ_are_refused():
     table = dd.from_pandas(frame, npartitions=2)
     chance = table.map_partitions(in_any_order, meta=frame)
     clf = DaskBayesPointClassifier(one(**CLF))
-    with pytest.raises(ValueError, match=r"partition [01] .* differently .* persist both first"):
+    with pytest.raises(ValueError, match=r"partition [01] .* changed when .* persist both first"):
         clf.fit(chance[list("abcde")], chance["label"])
     held = chance.persist()
     clf.fit(held[list("abcde")], held["label"])

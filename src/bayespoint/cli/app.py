@@ -211,7 +211,7 @@ def evaluate(
         bool, typer.Option("--no-rows", help="Leave rows of the data out of the report.")
     ] = False,
     positive: Annotated[
-        str | None, typer.Option(help="Class to be found, of two; by default the rarer.")
+        str | None, typer.Option(help="Of two classes, the one to find; by default the rarer.")
     ] = None,
     n_jobs: StoredJobs = None,
     file_format: FileFormat,
@@ -241,9 +241,7 @@ def doubt(
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="List this many rows; by default those more probably wrong than right."
-        ),
+        typer.Option(min=1, help="List this many rows; by default those that are probably wrong."),
     ] = None,
     quick: Annotated[
         bool,
@@ -261,7 +259,7 @@ def doubt(
 ) -> None:
     """List the labels of a file that are probably wrong, surest first, and say how many there are.
 
-    Each comes with the label that suits the row, its probability, and the rows most like it.
+    Each is listed with the label that suits the row, its probability, and the rows most like it.
 
     Example: bayespoint doubt flowers.csv --target species --output doubts.csv --report doubts.html
     """
@@ -279,21 +277,19 @@ def cross_validate(
     *,
     file: DataFile,
     target: Target,
-    folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts, each held out once.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, max=1000, help="Number of folds.")] = 5,
     repeats: Annotated[
         int, typer.Option(min=1, max=1000, help="How often rows are shuffled into folds.")
     ] = 1,
-    svc: Annotated[bool, typer.Option("--svc", help="Also scikit-learn's SVC, for comparison.")] = (
-        False
-    ),
+    svc: Annotated[bool, typer.Option("--svc", help="Also test scikit-learn's SVC.")] = (False),
     settings: Settings,
     columns: Columns,
     file_format: FileFormat,
     printing: Printing,
 ) -> None:
-    """Say what error to expect: train on parts of the rows, decide about the others.
+    """Estimate the error: train on parts of the rows, and test on the others.
 
-    The encoder, too, sees the training part only. --max-time is for each fold.
+    The encoder also sees the training part only. --max-time applies to each fold.
 
     Example: bayespoint cross-validate flowers.csv --target species --folds 10 --svc
     """
@@ -315,7 +311,7 @@ def diagnose(
     ] = None,
     printing: Printing,
 ) -> None:
-    """Say whether the average that a model holds can be trusted: R-hat, ESS, drift, evidence.
+    """Check whether the inference of a model has converged: R-hat, ESS, drift, evidence.
 
     Example: bayespoint diagnose --model flowers.bpm --plots traces.png
     """

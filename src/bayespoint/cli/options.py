@@ -76,8 +76,8 @@ Dask = Annotated[
 _JOBS = typer.Option("--n-jobs", min=-1, help="Threads; -1: one per core.")
 Jobs = Annotated[int, _JOBS]
 StoredJobs = Annotated[int | None, _JOBS]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 # ---------------------------------------------------------------------- together
@@ -102,20 +102,21 @@ class Settings:
     costs: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file of costs: true classes in rows, decisions in columns, reject among them."
+            help="CSV file of costs: a row per true class, a column per decision (also reject)."
         ),
     ] = None
     min_precision: Annotated[
         list[str] | None,
         typer.Option(
-            help="CLASS=SHARE: of rows labelled CLASS at least this share must be it; repeatable."
+            help="CLASS=SHARE: at least this share of rows labelled CLASS must be right; "
+            "may be repeated."
         ),
     ] = None
     min_recall: Annotated[
         list[str] | None,
         typer.Option(
-            help="CLASS=SHARE: of rows of CLASS at least this share must not get another label; "
-            "repeatable."
+            help="CLASS=SHARE: at least this share of rows of CLASS must not get another label; "
+            "may be repeated."
         ),
     ] = None
     delta: Annotated[
@@ -129,7 +130,7 @@ class Settings:
         float | None,
         typer.Option(min=0.01, help="Seconds for training; then the best model so far is kept."),
     ] = None
-    inference: Annotated[Inference, typer.Option(help="How classifiers are averaged.")] = AUTO
+    inference: Annotated[Inference, typer.Option(help="Method that averages classifiers.")] = AUTO
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or auto.")] = "cpu"
     kernel: Annotated[
         str, typer.Option(help="Kind of kernel: auto, rbf, laplacian, linear or poly.")
@@ -142,11 +143,14 @@ class Settings:
         ),
     ] = "held-out"
     softness: Annotated[
-        str, typer.Option(help="Doubt about each row: a number, or held-out or evidence.")
+        str,
+        typer.Option(
+            help="How soft the boundary is: a number, or held-out or evidence to choose it."
+        ),
     ] = "held-out"
     class_weight: Annotated[
         list[str] | None,
-        typer.Option(help="CLASS=WEIGHT of its errors, or balanced; repeatable."),
+        typer.Option(help="Weight of errors: CLASS=WEIGHT, or balanced; may be repeated."),
     ] = None
     label_noise: Annotated[
         str, typer.Option(help="Share of wrong labels, below 0.5, or evidence to find it.")
@@ -211,19 +215,19 @@ class Columns:
     ] = None
     categorical: Annotated[
         list[str] | None,
-        typer.Option(help="Treat numbers in this column as categories; repeatable."),
+        typer.Option(help="Treat numbers in this column as categories; may be repeated."),
     ] = None
     dates: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN[=ORDER]",
             help="This column holds dates or times, if that is not detected; ymd, dmy or mdy "
-            "tells their order; repeatable.",
+            "tells their order; may be repeated.",
         ),
     ] = None
     max_categories: Annotated[
         int,
-        typer.Option(min=2, max=MOST_CATEGORIES, help="Most values that a text column may have."),
+        typer.Option(min=2, max=MOST_CATEGORIES, help="Largest number of values in a text column."),
     ] = MAX_CATEGORIES
 
     @property
@@ -246,22 +250,24 @@ class Columns:
 class FileFormat:
     """How a file of data is read."""
 
-    format: Annotated[str | None, typer.Option(help="Kind of file, instead of its ending.")] = None
+    format: Annotated[
+        str | None, typer.Option(help="Format of the file; by default from its name.")
+    ] = None
     no_header: Annotated[
         bool, typer.Option("--no-header", help="CSV without names: columns are x0, x1, ….")
     ] = False
     decimal: Annotated[
         str | None,
         typer.Option(
-            help="Decimal mark of numbers in text, . or ,; by default the one of its column."
+            help="Decimal mark of numbers in text, . or ,; by default detected for each column."
         ),
     ] = None
     max_bytes: Annotated[
         int | None,
-        typer.Option(min=1, help="Most bytes of the file, unpacked.", show_default="2 GiB"),
+        typer.Option(min=1, help="Largest size of the unpacked file.", show_default="2 GiB"),
     ] = None
     trusted: Annotated[
-        bool, typer.Option("--trusted", help="No limits on cells, columns, lines and texts.")
+        bool, typer.Option("--trusted", help="Lift the limits on cells, columns, lines and texts.")
     ] = False
 
     def __post_init__(self) -> None:
