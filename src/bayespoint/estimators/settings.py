@@ -435,7 +435,7 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
     rule = f"which are used if theirs is lower by {1 - ahead:.0%}"
-    reason = f"many rows; log-loss of {len(sample):,} held-out labels: {figures}, {rule}"
+    reason = f"many rows; log-loss of {len(trials.rows):,} held-out labels: {figures}, {rule}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
     if by_drawn > ahead * by_cells:
