@@ -1,5 +1,6 @@
 """Bad settings and bad data: one clear error that names the argument, or a right answer."""
 
+import pickle
 import re
 
 import numpy as np
@@ -9,7 +10,7 @@ from helpers.classifiers import FIXED, error_of
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from bayespoint import BayesPointClassifier, EmptyVersionSpaceError
+from bayespoint import BayesPointClassifier, EmptyVersionSpaceError, OnionClassifier
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 2.0], [-1.0, -0.5], [-2.0, 1.0], [0.5, -1.0]])
 Y = np.array([0, 1, 1, 0, 0, 1])
@@ -243,6 +244,46 @@ def test_bad_gram_matrices():
 def test_bad_callables(kernel, message):
     with pytest.raises((ValueError, TypeError), match=message):
         classifier(kernel=kernel, bias=0).fit(X, Y)
+
+
+# What is added to the kernel of two rows, to that of the second and the first, and of the first.
+FAULTS = {
+    "not symmetric": (9, 0, 0),
+    "not definite": (9, 9, 0),
+    "NaN": (np.nan, 0, 0),
+    "below 0": (0, 0, -99),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_errors_about_kernels_name_rows_of_x(fault):
+    """In the order of X; fits have rows in the order of their hashes, and equal ones once."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    rows[[7, 50]] = rows[3]
+    labels = np.arange(200) % 2
+
+    def kernel(A, B):
+        K = A @ B.T
+        for (i, j), more in zip(((100, 150), (150, 100), (100, 100)), FAULTS[fault], strict=True):
+            K[np.ix_(A[:, 0] == rows[i, 0], B[:, 0] == rows[j, 0])] += more
+        return K
+
+    for clf in (classifier(kernel=kernel, bias=0), OnionClassifier(depth=1, kernel=kernel)):
+        with pytest.raises(ValueError, match=r"(points|rows) \[") as caught:
+            clf.fit(rows, labels)
+        found = re.search(r"(?:points|rows) \[([0-9, ]+)\] \(counted from 0\)", str(caught.value))
+        assert set(map(int, found[1].split(","))) <= {100, 150}
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_overflow_are_named(sparse):
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    rows[[17, 120]] *= 1e70
+    given = sp.csr_matrix(rows) if sparse else rows
+    with pytest.raises(ValueError, match=r"rows \[(17, 120|120, 17)\] \(counted from 0\) of X"):
+        classifier(kernel="poly", degree=5, gamma=1.0).fit(given, np.arange(200) % 2)
 
 
 def test_points_at_the_origin_are_named():

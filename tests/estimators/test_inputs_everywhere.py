@@ -258,7 +258,7 @@ def test_other_classifiers_that_have_no_number(kind):
     below = X[X[:, 0] <= 1]
     calm = {"confidence_level": 0.1} if kind is PredictionSetClassifier else {"coverage": 0.5}
     clf = kind(Nowhere().fit(X, Y), cv="prefit", **calm)
-    words = r"Nowhere.predict_proba has no number for rows \[2\] of X"
+    words = r"Nowhere.predict_proba has no number for rows \[2\] \(counted from 0\) of X"
     with pytest.raises(ValueError, match=words):
         clf.fit(X, Y)
     clf.fit(below, Y[X[:, 0] <= 1])

@@ -262,7 +262,7 @@ def test_rows_at_the_origin_are_refused_at_once():
     clf = BayesPointClassifier("linear", softness=0.1, bias=0.0, inference="ep")
     clf.partial_fit(X, (X[:, 0] > 0).astype(int))
     before = clf.predict_proba(NEW)
-    with pytest.raises(ValueError, match=r"rows \[1\] of X lie at the origin"):
+    with pytest.raises(ValueError, match=r"rows \[1\] \(counted from 0\) of X lie at the origin"):
         clf.partial_fit([[1.0, 1.0], [0.0, 0.0]], [1, 1])
     assert_array_equal(clf.predict_proba(NEW), before)
 

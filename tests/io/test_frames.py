@@ -130,3 +130,11 @@ def test_dates_and_words_in_a_frame_are_named():
     frame = pandas.DataFrame({"day": days, "pay": ["cash", "card"], "x": [1, 2]})
     with pytest.raises(ValueError, match=r"of datetime64.*, .* in columns 'day', 'pay': .*Enc"):
         BayesPointClassifier(**GIVEN).fit(frame, [0, 1])
+
+
+def test_rows_in_memory_are_counted_from_0():
+    """As NumPy does; lines and rows of files are counted as people see them."""
+    array = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, np.inf]])
+    assert as_table(array).place(2) == "row 2 (counted from 0)"
+    with pytest.raises(ValueError, match=r"'x1': the number in row 2 \(counted from 0\) is inf"):
+        TableEncoder().fit(array)

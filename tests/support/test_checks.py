@@ -136,13 +136,12 @@ def test_label_noise_that_is_none_is_refused(noise, message):
     assert re.search(message, refusal(checks.check_label_noise, noise, 3))
 
 
-def test_places_are_shown_by_number_or_name_and_not_all_of_them():
-    mask = np.array([True, False, True, True])
-    assert checks.shown_places(mask) == "[0, 2, 3]"
-    assert checks.shown_places(mask, np.array([10, 11, 12, 13])) == "[10, 12, 13]"
-    assert checks.shown_places(mask, list("abcd"), most=2) == "['a', 'c'] and 1 more"
-    assert checks.shown_places(np.ones(9)) == "[0, 1, 2, 3, 4] and 4 more"
-    assert checks.shown_places(np.zeros(4)) == "[]"
+def test_places_are_shown_by_number_counted_from_0_and_not_all_of_them():
+    mask, from_0 = np.array([True, False, True, True]), " (counted from 0)"
+    assert checks.shown_places(mask) == "[0, 2, 3]" + from_0
+    assert checks.shown_places(mask, np.array([10, 11, 12, 13])) == "[10, 12, 13]" + from_0
+    assert checks.shown_places(mask, [10, 11, 12, 13], most=2) == "[10, 12] and 1 more" + from_0
+    assert checks.shown_places(np.ones(9)) == "[0, 1, 2, 3, 4] and 4 more" + from_0
 
 
 def test_a_warning_points_at_the_line_outside_of_the_package():

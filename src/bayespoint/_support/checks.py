@@ -143,11 +143,47 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def shown_places(mask: Any, names: Any = None, most: int = 5) -> str:
-    """First few indices (or names) where a mask holds, for messages."""
+# Said beside indices in messages: files have lines and rows from 1, arrays rows from 0.
+FROM_0 = "(counted from 0)"
+
+
+SHOWN_PLACES = 5
+
+
+def shown_places(mask: Any, rows: Any = None, most: int = SHOWN_PLACES) -> str:
+    """First few indices where a mask holds, or of ``rows`` there, for messages."""
     index = np.flatnonzero(mask)
-    shown = index[:most] if names is None else np.asarray(names)[index[:most]]
-    return f"{shown.tolist()}" + (f" and {len(index) - most} more" if len(index) > most else "")
+    shown = index[:most] if rows is None else np.asarray(rows)[index[:most]]
+    more = f" and {len(index) - most} more" if len(index) > most else ""
+    return f"{shown.tolist()}{more} {FROM_0}"
+
+
+class PointsError(ValueError):
+    """Points that a kernel does not suit.
+
+    Parameters
+    ----------
+    before, after : str
+        The message, but for the points.
+    points : ndarray of int
+        Their numbers, as far as whoever raises it knows them.
+    vectors : ndarray or csr_matrix, optional
+        The first of them, by which `fit` finds out which rows of X they are.
+    """
+
+    def __init__(self, before: str, points: Any, after: str, vectors: Any = None) -> None:
+        self.before, self.points, self.after = before, np.asarray(points), after
+        self.vectors = vectors
+        super().__init__(f"{before}{shown_places(np.ones(len(points)), points)}{after}")
+
+    def __reduce__(self) -> Any:
+        """Pickle it by its parts, as joblib does with errors of other processes."""
+        return type(self), (self.before, self.points, self.after, self.vectors)
+
+    def of(self, X: Any, first: int = 0) -> "PointsError":
+        """Return the same error with the points that are shown, of some whose first is given."""
+        vectors = X[self.points[:SHOWN_PLACES] - first]
+        return type(self)(self.before, self.points, self.after, vectors)
 
 
 def is_dask(values: Any) -> bool:

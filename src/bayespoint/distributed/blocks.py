@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint._support.checks import is_dask
+from bayespoint._support.checks import FROM_0, is_dask
 from bayespoint._support.types import Array, Matrix
 from bayespoint.distributed.session import Session
 from bayespoint.estimators.classifier import BayesPointClassifier
@@ -168,7 +168,7 @@ def place_of_fault(X: Any) -> str:
         bad = np.flatnonzero(~np.isfinite(values.ravel()))
         if len(bad):
             name = column if columns is None else repr(columns[column])
-            return f" First found in row {bad[0]} of the partition, column {name}."
+            return f" First found in row {bad[0]} of the partition, column {name} {FROM_0}."
     return ""
 
 

@@ -16,7 +16,7 @@ from bayespoint._support.types import Array, Seed
 from bayespoint.estimators import stream_merging, stream_steps
 from bayespoint.estimators.base import KernelClassifier
 from bayespoint.estimators.calibration import LINK_SHARE
-from bayespoint.estimators.data import rows_of
+from bayespoint.estimators.data import naming_rows, rows_of
 from bayespoint.estimators.first_fit import fit_in_time
 from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of
 from bayespoint.estimators.importances import Importances, data_again, importances_of
@@ -369,10 +369,11 @@ class BayesPointClassifier(KernelClassifier):
             parameters = replace(parameters, column_names=names)
             data = data_of(parameters, inputs, labels, sample_weight)
             del inputs  # the memory of all rows: data have the distinct ones
-            fitted = fit_in_time(
-                parameters, place, data, budget, before,
-                lambda found, rows: holding(other, found).predict_proba(rows_of(X, rows)),
-            )  # fmt: skip
+            with naming_rows(data):
+                fitted = fit_in_time(
+                    parameters, place, data, budget, before,
+                    lambda found, rows: holding(other, found).predict_proba(rows_of(X, rows)),
+                )  # fmt: skip
             other._keep_first(fitted, X, y, sample_weight)
         self.__dict__ = other.__dict__
         budget.raise_if_interrupted()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayespoint._support.checks import FROM_0
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.estimators.risk import case_weights, checked, errors_of, numbers_of_labels
 
@@ -117,7 +118,7 @@ def costs_of_rows(costs: Any, X: Any, n_rows: int, n_classes: int) -> Array:
         )
     if not np.isfinite(found).all():
         row = int(np.argwhere(~np.isfinite(found))[0, 0])
-        raise ValueError(f"costs(X) is not finite at row {row}; give finite numbers")
+        raise ValueError(f"costs(X) is not finite at row {row} {FROM_0}; give finite numbers")
     return found
 
 

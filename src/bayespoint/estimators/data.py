@@ -1,5 +1,7 @@
 """From X and y to the distinct rows, labels and weights that a fit works with."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -7,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint._support.checks import shown_places
+from bayespoint._support.checks import PointsError, shown_places
 from bayespoint._support.types import Array
 from bayespoint.estimators.parameters import log_class_weights
 from bayespoint.space.given import checked_weights
+from bayespoint.space.hashes import row_hashes
 from bayespoint.space.inputs import Inputs
 from bayespoint.space.merging import (
     MOST_MADE,
@@ -145,6 +148,24 @@ def training_data(
     log_weight = log_class_weights(class_weight, classes, totals)
     n_samples, inputs = inputs.shape[0], inputs.take(distinct.row)
     return TrainingData(inputs, distinct, classes, totals / totals.sum(), log_weight, n_samples)
+
+
+@contextmanager
+def naming_rows(data: TrainingData) -> Iterator[None]:
+    """Let errors about points, which may be of some rows in any order, name rows of X."""
+    try:
+        yield
+    except PointsError as error:
+        if error.vectors is None:
+            raise
+        hashes = data.inputs.hashes()
+        wanted = row_hashes(error.vectors.astype(data.inputs.dtype))
+        found = [np.flatnonzero(hashes == one)[:1] for one in wanted]
+        rows = data.distinct.row[np.concatenate(found)]
+        if len(rows) < len(wanted):  # points that are no rows of X
+            raise
+        more = np.full(len(error.points) - len(rows), -1)  # they are counted, not shown
+        raise PointsError(error.before, [*rows, *more], error.after) from None
 
 
 def rows_of(X: Any, chosen: Array) -> Any:

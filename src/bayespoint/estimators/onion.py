@@ -13,7 +13,7 @@ from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Seed
 from bayespoint.estimators.base import KernelClassifier, Trained
 from bayespoint.estimators.calibration import LINK_SHARE
-from bayespoint.estimators.data import TrainingData, training_data
+from bayespoint.estimators.data import TrainingData, naming_rows, training_data
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.settings import Settings, settle
@@ -187,7 +187,7 @@ class OnionClassifier(KernelClassifier):
         entropy = entropy_of(parameters.random_state)
         settings = Settings("onion", "asked for", "bayes_point")
         threads_of = open_threads(effective_n_jobs(parameters.n_jobs))
-        with budget.catching_interrupts(), threads_of as threads:
+        with budget.catching_interrupts(), threads_of as threads, naming_rows(data):
             settings = settle(
                 parameters, data, settings, entropy=entropy, budget=budget, threads=threads
             )

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 from sklearn.base import ClassifierMixin
 
-from bayespoint._support.checks import warn
+from bayespoint._support.checks import FROM_0, warn
 from bayespoint._support.types import Array, ArrayLike
 from bayespoint.space.given import checked_labels, checked_weights, numbers
 
@@ -246,7 +246,8 @@ def checked(name: str, values: Any, n_samples: int) -> Array:
             f"{name} has shape {values.shape} for {n_samples} cases; give one number per case"
         )
     if np.isnan(values).any():
-        raise ValueError(f"{name} is NaN at row {np.isnan(values).argmax()}; leave such rows out")
+        row = np.isnan(values).argmax()
+        raise ValueError(f"{name} is NaN at row {row} {FROM_0}; leave such rows out")
     return values
 
 

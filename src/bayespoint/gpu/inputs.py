@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from bayespoint._support import devices
+from bayespoint._support.checks import SHOWN_PLACES, PointsError
 from bayespoint._support.devices import DeviceError, check_room, is_tensor
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
@@ -157,7 +158,11 @@ class DeviceInputs(Inputs):
 
     def points(self, kernel: Kernel) -> Any:
         """Return the rows with what the kernel needs of each."""
-        return prepare(kernel, laid_out(kernel, self.tensor))
+        try:
+            return prepare(kernel, laid_out(kernel, self.tensor))
+        except PointsError as error:
+            error.vectors = self.array(error.points[:SHOWN_PLACES])
+            raise
 
     def lengths(self, kernel: Kernel) -> Array:
         """Lengths of the rows in feature space."""

@@ -16,7 +16,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, validate_data
 
-from bayespoint._support.checks import is_missing, shown_places
+from bayespoint._support.checks import SHOWN_PLACES, PointsError, is_missing, shown_places
 from bayespoint._support.types import Array, ArrayLike, Matrix
 
 # Columns of X: arrays with a number for each are made, and 16 times what hashed words usually have.
@@ -298,8 +298,10 @@ def numbers(
     if found.dtype not in dtypes:
         with np.errstate(over="ignore"):
             found = found.astype(np.float64)
-    if finite and not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} contains NaN or infinity; clean its values.")
+    if finite and not np.all(good := np.isfinite(found)):
+        rows = ~good.all(axis=tuple(range(1, found.ndim)))
+        where = f" in rows {shown_places(rows)}" if found.ndim else ""
+        raise ValueError(f"{name} contains NaN or infinity{where}; clean its values.")
     return found
 
 
@@ -330,11 +332,16 @@ def checked_weights(sample_weight: Any, n_samples: int) -> Array:
 
 def checked_kernel_values(values: Any, shape: tuple[int, int], dtype: Any) -> Array:
     """Return what a kernel function returned for so many points, in the precision of these."""
-    found = numbers("kernel(X, Y)", values, (np.float32, np.float64))
+    found = numbers("kernel(X, Y)", values, (np.float32, np.float64), finite=False)
     if found.shape != shape:
         raise ValueError(
             f"kernel(X, Y) must return an array of shape {shape} for {shape[0]} and {shape[1]} "
             f"points; it returned shape {found.shape}."
+        )
+    if not np.all(good := np.isfinite(found)):
+        places = np.argwhere(~good)[0]
+        raise PointsError(
+            "kernel(X, Y) contains NaN or infinity for points ", places, "; clean its values."
         )
     with np.errstate(over="ignore"):
         found = found.astype(dtype)
@@ -375,18 +382,20 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
             longest = np.outer(length[part], length)
             difference = np.abs(K[part] - K[:, part].T)
         if np.any(difference > SYMMETRY_TOLERANCE * longest + slack):
-            raise ValueError(
-                f"{name} is not symmetric; pass {name}[i, j] = k(x_i, x_j) of the training points."
-            )
+            i, j = np.argwhere(difference > SYMMETRY_TOLERANCE * longest + slack)[0] + (start, 0)
+            raise PointsError(
+                f"{name} is not symmetric: points ", [first + i, first + j],
+                f" give {K[i, j]:.6g} and {K[j, i]:.6g}. Pass {name}[i, j] = k(x_i, x_j) of the "
+                f"training points.",
+            )  # fmt: skip
         symmetric &= not np.any(difference)
         wrong[part] = np.any(np.abs(K[part]) > (1 + CAUCHY_SCHWARZ_SLACK) * longest, axis=1)
     if np.any(wrong):
-        raise ValueError(
+        raise PointsError(
             f"{name} is not positive semi-definite: |{name}[i, j]| > sqrt({name}[i, i] "
-            f"{name}[j, j]) in rows {shown_places(wrong, first + np.arange(len(K)))}. Pass inner "
-            f"products."
-        )
-    _check_definite(K, length, name)
+            f"{name}[j, j]) in rows ", first + np.flatnonzero(wrong), ". Pass inner products.",
+        )  # fmt: skip
+    _check_definite(K, length, name, first)
     return symmetric
 
 
@@ -397,7 +406,7 @@ def indefinite() -> ValueError:
     )
 
 
-def _check_definite(K: Array, length: Array, name: str) -> None:
+def _check_definite(K: Array, length: Array, name: str, first: int) -> None:
     """Refuse a matrix that is clearly not positive semi-definite, by its cosines."""
     index = np.arange(len(K))
     if len(K) > DEFINITE_POINTS:  # any of them, but the same each time
@@ -409,11 +418,14 @@ def _check_definite(K: Array, length: Array, name: str) -> None:
         scipy.linalg.cholesky(cosines, lower=True, check_finite=False)
     except scipy.linalg.LinAlgError:
         np.fill_diagonal(cosines, 1.0)
-        least = scipy.linalg.eigvalsh(cosines, subset_by_index=(0, 0))[0]
-        raise ValueError(
+        (least,), vector = scipy.linalg.eigh(cosines, subset_by_index=(0, 0))
+        most = np.argsort(-np.abs(vector[:, 0]), kind="stable")[:SHOWN_PLACES]
+        raise PointsError(
             f"{name} is not positive semi-definite: with all points at length 1, an eigenvalue is "
-            f"{least:.3g}. Pass inner products; adding {-least:.3g} {name}[i, i] to the "
-            f"diagonal {'makes them some' if len(index) == len(K) else 'helps'}."
+            f"{least:.3g}, mostly by points ",
+            first + index[most],
+            f". Pass inner products; adding {-least:.3g} {name}[i, i] to the diagonal "
+            f"{'makes them some' if len(index) == len(K) else 'helps'}.",
         ) from None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
-from bayespoint._support.checks import shown_places
+from bayespoint._support.checks import PointsError
 from bayespoint._support.types import Array, Matrix
 from bayespoint.space.given import check_inner_products, checked_kernel_values
 
@@ -185,7 +185,7 @@ class Kernel:
 
     def prepare(self, X: Matrix, diagonal: Array | None = None) -> Points:
         """Compute what blocks need of each point. ``diagonal``: k(x,x), where it is known."""
-        X = self._laid_out(X)
+        given, X = X, self._laid_out(X)
         squared_norm = _squared_norms(X) if self.uses_products else None
         if diagonal is None:
             diagonal = self._diagonal(X, squared_norm)
@@ -195,7 +195,10 @@ class Kernel:
         if squared_norm is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 infinite |= ~np.isfinite(2 * self.width * squared_norm)
-        self.check_diagonal(infinite, negative, X.dtype)
+        try:
+            self.check_diagonal(infinite, negative, X.dtype)
+        except PointsError as error:
+            raise error.of(given) from None
         length = np.sqrt(diagonal).astype(X.dtype, copy=False)
         if not self.normalize:
             return Points(X, squared_norm, None, length)
@@ -206,15 +209,16 @@ class Kernel:
     def check_diagonal(self, infinite: Array, negative: Array, dtype: Any) -> None:
         """Refuse points whose k(x, x) overflows or is negative, as masks say."""
         if np.any(infinite):
-            raise ValueError(
-                f"the kernel overflows {dtype} for rows {shown_places(infinite)} of X: scale the "
-                f"features (for example with StandardScaler) or lower gamma, degree or coef0."
-            )
+            raise PointsError(
+                f"the kernel overflows {dtype} for rows ", np.flatnonzero(infinite),
+                " of X: scale the features (for example with StandardScaler) or lower gamma, "
+                "degree or coef0.",
+            )  # fmt: skip
         if np.any(negative):
-            raise ValueError(
-                f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows "
-                f"{shown_places(negative)} of X. Use a kernel that is an inner product."
-            )
+            raise PointsError(
+                f"kernel={self.name!r} is not positive semi-definite: k(x, x) < 0 for rows ",
+                np.flatnonzero(negative), " of X. Use a kernel that is an inner product.",
+            )  # fmt: skip
 
     def _laid_out(self, X: Matrix) -> Matrix:
         if self.layout is None:
@@ -423,13 +427,22 @@ class Kernel:
         return squared_norm
 
     def _call(self, A: Matrix, B: Matrix) -> Array:
-        return checked_kernel_values(self.name(A, B), (A.shape[0], B.shape[0]), A.dtype)
+        try:
+            return checked_kernel_values(self.name(A, B), (A.shape[0], B.shape[0]), A.dtype)
+        except PointsError as error:
+            i, j = error.points
+            stack = sp.vstack if sp.issparse(A) else np.concatenate
+            error.vectors = stack([A[[i]], B[[j]]])
+            raise
 
     def _own_values(self, X: Matrix, first: int) -> Array:
         """Values k(x, x) of a kernel function, whose values of all pairs of some points must do."""
         values = self._call(X, X)
         if np.all(values.diagonal() >= 0):  # else `check_diagonal` says which are not
-            check_inner_products(values, "kernel(X, X)", first)
+            try:
+                check_inner_products(values, "kernel(X, X)", first)
+            except PointsError as error:
+                raise error.of(X, first) from None
         return values.diagonal()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespoint._support.checks import shown_places, warn
+from bayespoint._support.checks import PointsError, warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array
 from bayespoint.space.factor import Factor
@@ -286,16 +286,15 @@ class GramRows(HostRows):
         bound = np.outer(length[rows], length[first : first + block.shape[1]])
         wrong = np.abs(block) > (1 + CAUCHY_SCHWARZ_SLACK) * bound
         if np.any(wrong):
-            raise no_inner_products(np.any(wrong, axis=1), rows)
+            raise no_inner_products(rows[np.any(wrong, axis=1)]).of(self.points.X)
 
 
-def no_inner_products(wrong: Any, points: Array | None = None) -> ValueError:
-    """Return the error of values beyond the Cauchy-Schwarz inequality, of points in a mask."""
-    return ValueError(
-        "the kernel is not positive semi-definite: |k(x, x')| exceeds "
-        f"sqrt(k(x, x) k(x', x')) for points {shown_places(wrong, points)}. "
-        "Use a kernel that is an inner product in some feature space."
-    )
+def no_inner_products(points: Array) -> PointsError:
+    """Return the error of values beyond the Cauchy-Schwarz inequality, of some points."""
+    return PointsError(
+        "the kernel is not positive semi-definite: |k(x, x')| exceeds sqrt(k(x, x) k(x', x')) for "
+        "points ", points, ". Use a kernel that is an inner product in some feature space.",
+    )  # fmt: skip
 
 
 class FullRows(HostRows):

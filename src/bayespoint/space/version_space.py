@@ -26,20 +26,28 @@ class EmptyVersionSpaceError(ValueError):
     ----------
     points : ndarray
         Indices of training points that contradict each other.
+    shown : str
+        How the message names them.
     """
 
     def __init__(
         self, points: Array, problem: str = "",
         remedy: str = "use a richer kernel (larger gamma, bias > 0)",
     ) -> None:  # fmt: skip
+        self._parts = points, problem, remedy
         points = self.points = np.sort(points)
+        self.shown = shown_places(np.ones(len(points)), points, 20)
         super().__init__(
             f"version space is empty{problem}: no classifier with this kernel gives the "
-            f"{len(points)} training points {shown_places(np.ones(len(points)), points, 20)} "
-            f"their labels at once (a positive combination of them, signed by label, vanishes). "
-            f"Set softness > 0 (for example 0.1) or, with the billiard, label_noise > 0, {remedy}, "
-            f"or correct the labels of these points."
+            f"{len(points)} training points {self.shown} their labels at once (a positive "
+            f"combination of them, signed by label, vanishes). Set softness > 0 (for example 0.1) "
+            f"or, with the billiard, label_noise > 0, {remedy}, or correct the labels of these "
+            f"points."
         )
+
+    def __reduce__(self) -> Any:
+        """Pickle it by its parts, as joblib does with errors of other processes."""
+        return type(self), self._parts
 
 
 class VersionSpace:

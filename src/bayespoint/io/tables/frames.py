@@ -51,7 +51,7 @@ def as_table(data: Any) -> Table:
 
 def _checked(names: tuple[str, ...], columns: list[Array]) -> Table:
     with limits(trusted=True):  # which are for files: these are in memory
-        return checked(Table(names, tuple(columns)))
+        return checked(Table(names, tuple(columns), first=0))
 
 
 def _missing(column: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespoint._support.checks import FROM_0
 from bayespoint._support.types import Array
 
 # What stands for a missing value, in text of every format; spaces around it do not count.
@@ -191,6 +192,9 @@ class Table(NamedTuple):
         What there is to say about how the file was read.
     trusted : bool
         Whether its size has no limit: it was in memory, or whoever read it trusts the file.
+    first : int
+        Number of the first row in messages where there are no lines: 1 for files, 0 for what was
+        in memory, as in NumPy.
 
     Examples
     --------
@@ -207,6 +211,7 @@ class Table(NamedTuple):
     fill: float | None = None
     notes: tuple[str, ...] = ()
     trusted: bool = False
+    first: int = 1
 
     @property
     def n_rows(self) -> int:
@@ -237,8 +242,10 @@ class Table(NamedTuple):
         )
 
     def place(self, row: int) -> str:
-        """Where a row is, for messages: its line in the file, else its number from 1."""
-        return f"row {row + 1:,}" if self.lines is None else f"line {self.lines[row]}"
+        """Where a row is, for messages: its line in the file, else its number."""
+        if self.lines is not None:
+            return f"line {self.lines[row]}"
+        return f"row {row + self.first:,}" + ("" if self.first else f" {FROM_0}")
 
 
 def checked(table: Table) -> Table:
