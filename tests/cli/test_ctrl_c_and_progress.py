@@ -51,6 +51,21 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock, rejecting):
 
 
 @can_press
+def test_ctrl_c_during_ep_says_nothing_of_draws(tmp_path, clock):
+    """They are made when they are asked for."""
+    data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i % 3 > 1]] for i in range(40)])
+    train = [
+        "train", data, "--target", "y", "--model", tmp_path / "m.bpm", "--inference", "ep",
+        "--gamma", 0.5, "--softness", 0.1, "--kernel", "rbf", "--n-jobs", 1, "--force",
+    ]  # fmt: skip
+    assert run(*train).exit_code == 0
+    said = " ".join(interrupted(clock, clock.looks, *train).output.split())
+    assert "the model is what had been found until then" in said
+    assert "train longer before you use it" in said
+    assert "draws" not in said
+
+
+@can_press
 def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, clock):
     rng, model = np.random.default_rng(0), tmp_path / "m.bpm"
     noise = [[*rng.normal(size=2), "ab"[rng.integers(2)]] for _ in range(600)]  # learned slowly

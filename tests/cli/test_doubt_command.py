@@ -90,6 +90,26 @@ def test_columns_left_out_are_shown_but_not_learnt(wine, tmp_path):
     assert f"{FLIPPED[1]:04}" in pages.read_text(encoding="utf-8")
 
 
+def test_columns_come_out_as_they_came_in(wine, tmp_path):
+    """Whole numbers without a point, zeros in front and all digits, also of what is a number."""
+    lines = wine.read_text().splitlines()
+    number = [f"{i:04},{10**18 + i},{i % 7}" for i in range(1, len(lines))]
+    rows = [f"{more},{line}" for more, line in zip(number, lines[1:], strict=True)]
+    data = tmp_path / "d.csv"
+    data.write_text("\n".join([f"zip,long,whole,{lines[0]}", *rows]))
+    command = ["doubt", "--target", "kind", *FAST, "--budget", "5", "--quiet", "--output"]
+    well(*command, tmp_path / "a.csv", data)
+    with (tmp_path / "a.csv").open(newline="") as stream:
+        found = list(csv.DictReader(stream))
+    for row in found:
+        there = rows[int(row["place"].split()[1]) - 2].split(",")
+        assert [row[name] for name in ("zip", "long", "whole", "given_place")] == there[:4]
+    # What can be read only once
+    well(*command, tmp_path / "b.csv", "-", input=data.read_text())
+    with (tmp_path / "b.csv").open(newline="") as stream:
+        assert [row["whole"] for row in csv.DictReader(stream)] == [row["whole"] for row in found]
+
+
 def test_rows_that_are_probably_right_are_perhaps_of_another_class():
     one = Suspect(0, "a", "b", wrong=0.4, probability=0.4, against=[])
     assert one.word == "perhaps"
@@ -100,8 +120,8 @@ def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
     """Such a one is kept where time was up before all rows were learnt."""
     fit = command.fit
 
-    def cut_short(classifier, X, labels, output):
-        fit(classifier, X, labels, output)
+    def cut_short(classifier, X, labels, *others):
+        fit(classifier, X, labels, *others)
         proba = np.where(np.arange(len(labels))[:, None] < 50, classifier.trained_.label_proba, nan)
         classifier.trained_ = replace(classifier.trained_, label_proba=proba)
 
@@ -113,7 +133,7 @@ def test_a_fit_on_some_rows_says_nothing_of_the_others(wine, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--coverage", "0.9"], "doubt decides nothing: leave --coverage"),
+        (["--coverage", "0.9"], "No such option: --coverage"),
         (["--output", "no/such/folder.csv"], "there is no folder"),
         (["--output", "a.html", "--report", "a.html"], "are the same file"),
         (["--json", "--output", "a.csv"], "--json prints the rows"),

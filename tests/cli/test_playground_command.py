@@ -72,7 +72,7 @@ def test_refusals(opened, data, tmp_path, labelled):
     three = labelled / "three.csv", "--model", labelled / "three_some.bpm"
     fails(2, "playground", *three, "--target", "typo", words="--target 'typo' is not a column")
     fails(2, "playground", "-", input="a,b\n", words="--target is needed")
-    fails(2, "playground", data, "--half-life", 10, words="go on learning")
+    fails(2, "playground", data, "--half-life", 10, words="No such option")
     fails(2, "playground", data, "--target", "knd", *FAST, words="Do you mean 'kind'?")
     fails(2, "playground", data, "--categorical", "colr", *FAST, words="Do you mean 'colour'?")
     both = ["--drop", "kind", "--target", "kind"]

@@ -1,6 +1,7 @@
 """``train``, ``info`` and ``export``: what they say and what the model file then holds."""
 
 import json
+import re
 import sys
 from functools import wraps
 
@@ -11,6 +12,7 @@ from helpers.cli import FAST, fails, predicted, well, write
 import bayespoint
 from bayespoint import BayesPointClassifier, RejectingClassifier
 from bayespoint._support.devices import DeviceError
+from bayespoint.estimators import first_fit
 from bayespoint.io.model_file import load
 from bayespoint.io.tables import read_table
 
@@ -99,6 +101,27 @@ def test_a_time_limit_ends_training_quietly(iris, tmp_path, clock):
     result = well(*base, tmp_path / "m.bpm", "--max-time", 6)
     assert result.output == ""
     assert 0 < load(tmp_path / "m.bpm").classifier.n_draws_ < 1000
+
+
+def test_with_a_time_limit_a_note_says_which_fit_was_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_fit, "FIRST_ROWS", 20)
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    data = write(tmp_path / "d.csv", ["u", "v", "y"], [[*x, "ab"[x[0] > 0]] for x in X.tolist()])
+    train = ["train", data, "--target", "y", "--model", tmp_path / "m.bpm", "--inference", "ep",
+             "--kernel", "rbf", "--gamma", 0.5, "--softness", 0.1, "--n-jobs", 1]  # fmt: skip
+    said = " ".join(well(*train, "--max-time", 600).output.split())
+    assert re.search(r"note: the model is the fit on all 80 rows, .* than on \d+ \(log-loss", said)
+    assert said.count("the fit on") == 1
+    assert "is the fit on" not in well(*train).output
+
+
+def test_rows_that_contradict_each_other_are_named_by_their_lines(tmp_path):
+    rows = [[1, "a"], [2, "b"], [3, "a"], [3, "b"], [4, "a"], [5, "b"], [6, "a"], [7, "b"]]
+    data = write(tmp_path / "d.csv", ["x", "y"], rows)
+    hard = ["--target", "y", "--inference", "billiard", "--softness", 0, "--n-jobs", 1]
+    words = "the 2 training points of line 4, line 5 their labels"
+    fails(1, "train", data, *hard, "--model", tmp_path / "m.bpm", words=words)
+    fails(1, "cross-validate", data, *hard, "--folds", 2, words=["line 4", "line 5"])
 
 
 def test_a_risk_is_bounded_or_said_to_be_out_of_reach(tmp_path, clock):

@@ -89,6 +89,7 @@ def test_with_little_time_all_rows_are_fitted_with_settings_of_the_first(fits, m
     assert fits == [80, 400]
     assert clf.settings_.cells == first_fit.QUICK
     assert "little time" in clf.inference_reason_
+    assert "this is the fit on all 400 rows, " in clf.inference_reason_
     assert clf.score(*moons(500, 1)) > 0.8
     asked = clf.set_params(inference="ep").fit(X, y)
     assert asked.settings_.cells == first_fit.QUICK

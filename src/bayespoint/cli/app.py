@@ -1,6 +1,7 @@
 """Commands and their options; each command's work is in a module of its own."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,8 @@ import typer
 
 from bayespoint import __version__
 from bayespoint.cli.options import (
+    REJECTING,
+    STREAMING,
     ChunkRows,
     Columns,
     Continue,
@@ -230,7 +233,7 @@ def evaluate(
 
 
 @app.command()
-@grouped
+@partial(grouped, without=(*REJECTING, *STREAMING))
 def doubt(
     *,
     file: DataFile,
@@ -272,7 +275,7 @@ def doubt(
 
 
 @app.command("cross-validate")
-@grouped
+@partial(grouped, without=STREAMING)
 def cross_validate(
     *,
     file: DataFile,
@@ -321,7 +324,7 @@ def diagnose(
 
 
 @app.command()
-@grouped
+@partial(grouped, without=STREAMING)
 def playground(
     *,
     file: Annotated[

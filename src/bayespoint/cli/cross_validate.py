@@ -14,9 +14,15 @@ from sklearn.svm import SVC
 from bayespoint._support.types import Array
 from bayespoint.cli.deciding import decide, has_costs
 from bayespoint.cli.fitted import Classifier
-from bayespoint.cli.inputs import check_classes, fitted_encoder, notes_on_examples, read_examples
+from bayespoint.cli.inputs import (
+    at_places,
+    check_classes,
+    fitted_encoder,
+    notes_on_examples,
+    read_examples,
+)
 from bayespoint.cli.options import Columns, FileFormat, Printing, Settings
-from bayespoint.cli.output import Output, UsageError, exit_codes, in_options, shown_name
+from bayespoint.cli.output import Output, exit_codes, in_options, shown_name
 from bayespoint.cli.report.measures import brier_score, log_score
 from bayespoint.cli.settings import check_folds, check_names, make_classifier, set_groups
 from bayespoint.io.encoder import TableEncoder
@@ -52,8 +58,6 @@ def run_cross_validate(
     """Read, split, train and measure fold by fold, and say what came out."""
     with exit_codes():
         output = Output(quiet=printing.quiet, json=printing.json)
-        if settings.half_life is not None:
-            raise UsageError("--half-life is for models that go on learning, by train.")
         classifier = make_classifier(settings)
         features, labels = read_examples(file, target, columns, file_format)
         counts = check_classes(labels, target)
@@ -71,7 +75,8 @@ def run_cross_validate(
                     set_groups(classifier, encoder)
                     measure_fold(results, classifier, fold)
                 except ValueError as error:
-                    raise TableError(f"fold {number}: {in_options(error)}") from None
+                    words = in_options(at_places(error, features.rows(train)))
+                    raise TableError(f"fold {number}: {words}") from None
                 except KeyboardInterrupt:
                     words = f"stopped after {number - 1} of {len(steps)} folds"
                     raise KeyboardInterrupt(words) from None

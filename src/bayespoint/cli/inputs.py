@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayespoint import PredictionSetClassifier
+from bayespoint import EmptyVersionSpaceError, PredictionSetClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import base_of
 from bayespoint.cli.options import Columns, FileFormat
@@ -25,7 +25,7 @@ from bayespoint.io.tables import (
     printable,
     read_table,
 )
-from bayespoint.io.tables.table import MissingPackageError, listed
+from bayespoint.io.tables.table import MissingPackageError, and_more, listed
 
 # One machine is trained for each class, and each needs rows: more are names, not classes.
 MAX_CLASSES = 100
@@ -81,6 +81,15 @@ def reading(path: PathName) -> Iterator[None]:
         raise UsageError(f"{shown_name(path)}: {error}") from None
     except TableError as error:
         raise TableError(f"{shown_name(path)}: {error}") from None
+
+
+def at_places(error: Exception, table: Table) -> str:
+    """Message of the library that names training rows, by their lines instead."""
+    if not isinstance(error, EmptyVersionSpaceError):
+        return str(error)
+    n_more = max(0, len(error.points) - SHOWN_PLACES)
+    places = ", ".join(table.place(row) for row in error.points[:SHOWN_PLACES].tolist())
+    return str(error).replace(error.shown, f"of {places}{and_more(n_more)}", 1)
 
 
 def without(table: Table, drop: Iterable[str]) -> Table:

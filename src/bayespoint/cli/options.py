@@ -16,6 +16,10 @@ from bayespoint.io.encoder.dates import ORDERS
 from bayespoint.io.tables import FORMATS
 from bayespoint.io.tables.notation import DECIMALS
 
+# Options of `Settings` about what is decided, and about models that go on learning.
+REJECTING = ("coverage", "max_risk", "costs", "min_precision", "min_recall", "delta")
+STREAMING = ("half_life",)
+
 # Probability that --max-risk may fail with, and memory in MB, unless given.
 DELTA, CACHE_SIZE = 0.05, 2000
 
@@ -296,8 +300,11 @@ def given_options(group: Settings | Columns | FileFormat, but: Iterable[str] = (
     ]
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Command whose parameters that are dataclasses of options become these options, in place."""
+def grouped(command: Callable[..., None], without: Iterable[str] = ()) -> Callable[..., None]:
+    """Command whose parameters that are dataclasses of options become these options, in place.
+
+    ``without``: options that have their usual values in this command, and that it does not have.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
@@ -306,13 +313,16 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             inspect.signature(groups[name]).parameters if name in groups else {name: parameter}
         )
         parameters += [
-            option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options.values()
+            option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for option in options.values()
+            if option.name not in without
         ]
 
     @wraps(command)
     def run(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            names = [field.name for field in fields(group) if field.name not in without]
+            values[name] = group(**{option: values.pop(option) for option in names})
         command(**values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from bayespoint.cli.importances import (
     say_importances,
 )
 from bayespoint.cli.inputs import (
+    at_places,
     check_classes,
     check_counts,
     examples_of,
@@ -66,6 +67,8 @@ SHOWN_CLASSES = 12
 # A model is worse than the shares of the classes where its log-loss is higher by so much, and by so
 # many standard errors: where nothing can be learned, it is as good as they are, up to a little.
 WORSE, CLEARLY = 0.02, 3.0
+# How notes begin that say which fit was kept.
+THE_FIT = "the model is the fit "
 # What helps where later rows do not suit what the first ones told.
 REMEDIES = "raise --chunk-rows, or use --categorical or --drop"
 
@@ -132,7 +135,7 @@ def _train(
     _say_read(output, file, target, features, encoded.encoder, encoded.counts)
     output.note(*encoded.notes)
     start = time.perf_counter()
-    interrupted = fit(classifier, encoded.X, labels, output)
+    interrupted = fit(classifier, encoded.X, labels, output, features)
     if not force:
         check_worth(classifier, labels)
     return Done(encoded.encoder, encoded.counts, time.perf_counter() - start, interrupted)
@@ -265,10 +268,11 @@ def save_model(
     return matter, left_out
 
 
-def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool:
+def fit(classifier: Classifier, X: Array, labels: Array, output: Output, table: Table) -> bool:
     """Fit with progress; return whether Ctrl-C cut it short, with a fit that can be used.
 
-    Without one, or where the threshold of rejection was not found, KeyboardInterrupt goes on.
+    ``table`` knows where rows are, for messages. Without a fit, or where the threshold of rejection
+    was not found, KeyboardInterrupt goes on.
     """
     what = "training"
     if most_fits(classifier) > 1:
@@ -288,8 +292,11 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output) -> bool
         output.note(f"training was interrupted; the model is {_what_was_found(base)}")
         return True
     except ValueError as error:
-        raise TableError(f"training failed: {in_options(error)}") from None
+        raise TableError(f"training failed: {in_options(at_places(error, table))}") from None
     check_is_fitted(classifier)
+    _, _, kept = base_of(classifier).inference_reason_.partition(KEPT)
+    if kept and not any(note.startswith(THE_FIT) for note in output.notes):
+        output.note(in_options(f"{THE_FIT}{kept}."))
     return False
 
 
@@ -322,7 +329,10 @@ def _what_was_found(classifier: BayesPointClassifier) -> str:
     _, first, kept = classifier.inference_reason_.partition(KEPT)
     if first:
         return f"the fit {kept}."
-    reached = [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
+    closed = classifier.inference_ == "ep"  # whose draws are made when they are asked for
+    reached = (
+        [] if closed else [f"{classifier.n_draws_:,} of {counted(classifier.n_draws, 'draw')}"]
+    )
     violated = most_violated(classifier)
     n_violated = 0 if violated is None else int(violated.max())
     if n_violated:
@@ -332,7 +342,7 @@ def _what_was_found(classifier: BayesPointClassifier) -> str:
         reached.append("expectation propagation has not converged")
     whole = classifier.n_draws_ >= classifier.n_draws and not n_violated and converged
     verdict = "settings may not be the best" if whole else "unfinished"
-    found = f"what had been found until then: {', '.join(reached)}"
+    found = f"what had been found until then{': ' * bool(reached)}{', '.join(reached)}"
     return f"{found}; {verdict}: train longer before you use it."
 
 
@@ -372,7 +382,8 @@ def _say_trained(
     matter: Sequence[Ranked], left_out: str,
 ) -> None:  # fmt: skip
     facts, in_chunks = facts_of(classifier), "chunk_rows" in about
-    reason = "one chunk after the other" if in_chunks else in_options(facts["reason"])
+    why = facts["reason"].partition(KEPT)[0]  # a note says which fit was kept
+    reason = "one chunk after the other" if in_chunks else in_options(why)
     output.say(
         f"Trained in {about['seconds']:.1f} s on the {PLACES[facts['device']]} by "
         f"{METHODS[facts['inference']].title} "

@@ -119,7 +119,8 @@ def _whole(
 def _is_first(before: Fitted, data: TrainingData) -> bool:
     """Whether a fit is one on some rows that was kept."""
     fewer = len(before.trained.row) < len(data.distinct.row)
-    return fewer and KEPT in before.settings.inference_reason
+    _, kept, which = before.settings.inference_reason.partition(KEPT)
+    return fewer and bool(kept) and not which.startswith("on all")
 
 
 def _announced(parameters: Parameters, place: Place, data: TrainingData, comparable: bool) -> float:
@@ -223,10 +224,9 @@ def _kept(
     if gain.mean() > CLEARLY * error:
         ended = f"on {n_first:,} rows, as {why} on all {n_all:,} before it was better ({figures})"
         return _first_kept(first.fitted, ended, budget)
-    if not budget.interrupted and not budget.spent():
-        return whole
     how = "better" if gain.mean() < 0 else "not clearly worse"
-    return _told(whole, f"on all rows, {how} than on {n_first:,} ({figures}), though {why} early")
+    early = f", though {why} early" if budget.interrupted or budget.spent() else ""
+    return _told(whole, f"on all {n_all:,} rows, {how} than on {n_first:,} ({figures}){early}")
 
 
 def _losses(proba: Array, label: Array) -> Array:

@@ -24,6 +24,7 @@ from bayespoint.cli.predict import kept_names, opened
 from bayespoint.cli.settings import make_classifier
 from bayespoint.cli.train import encode_examples, fit, listed_classes
 from bayespoint.io.tables import Table, TableError, counted, printable, write_csv
+from bayespoint.io.tables.table import as_text
 
 # Rows shown on the terminal.
 SHOWN_ROWS = 10
@@ -49,7 +50,8 @@ def run_doubt(
         classifier = _classifier(settings, quick)
         table = _table(file, target, columns, file_format)
         features, labels = examples_of(without(table, columns.drop or []), target, columns)
-        table = table.without([target])  # with columns that are not learnt from, such as names
+        # With columns that are not learnt from, such as names.
+        table = _as_it_stands(table, file, file_format).without([target])
         encoded = encode_examples(classifier, features, labels, target, columns, file_format)
         output.say(
             f"Read {shown_name(file)}: {counted(len(labels), 'row')}, "
@@ -58,7 +60,7 @@ def run_doubt(
         )
         output.note(*encoded.notes)
         start = time.perf_counter()
-        fit(classifier, encoded.X, labels, output)
+        fit(classifier, encoded.X, labels, output, features)
         _check_knows(classifier)
         suspects = suspects_of(classifier, encoded.X, labels, budget)
         numbers = classifier.n_label_errors_.tolist()
@@ -89,6 +91,17 @@ def _table(file: str, target: str, columns: Columns, file_format: FileFormat) ->
     return load_table(file, file_format, text=[target, *columns.text, *(columns.drop or [])])
 
 
+def _as_it_stands(table: Table, file: str, file_format: FileFormat) -> Table:
+    """Table of the texts of the file: 007 and numbers of 20 digits come out as they came in.
+
+    What cannot be read again has numbers as they are usually written.
+    """
+    if Path(file).is_file():
+        return load_table(file, file_format, text=table.names)
+    columns = (as_text(c) if c.dtype != object else c for c in table.columns)
+    return table._replace(columns=tuple(columns))
+
+
 def _check_outputs(
     file: str, output_path: str, report_path: Path | None, printing: Printing
 ) -> None:
@@ -105,11 +118,7 @@ def _check_outputs(
 
 def _classifier(settings: Settings, quick: bool) -> BayesPointClassifier:
     classifier = make_classifier(settings, verbose=1)
-    if not isinstance(classifier, BayesPointClassifier):
-        raise UsageError(
-            "doubt decides nothing: leave --coverage, --max-risk, --costs, --min-precision and "
-            "--min-recall out."
-        )
+    assert isinstance(classifier, BayesPointClassifier)  # doubt has no options that reject
     if not quick:
         return classifier
     for name in ("inference", "kernel", "gamma", "softness"):

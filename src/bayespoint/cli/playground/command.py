@@ -145,8 +145,6 @@ def _trained_scene(
     file_format: FileFormat, output: Output,
 ) -> Scene:  # fmt: skip
     """Scene of a file whose rows a classifier is trained on first."""
-    if settings.half_life is not None:
-        raise UsageError("--half-life is for models that go on learning, by train.")
     classifier = make_classifier(settings, verbose=1)
     drop = columns.drop or []
     if target is None:
@@ -159,7 +157,7 @@ def _trained_scene(
     features, labels = examples_of(table, target, columns)
     encoded = encode_examples(classifier, features, labels, target, columns, file_format)
     output.note(*encoded.notes)
-    fit(classifier, encoded.X, labels, output)
+    fit(classifier, encoded.X, labels, output, features)
     return _scene(file, Model(classifier, encoded.encoder, {}), encoded.X, table, labels)
 
 
