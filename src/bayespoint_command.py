@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from typing import Any
 
 
 def main() -> None:
@@ -18,7 +17,7 @@ def main() -> None:
     run()
 
 
-def _stop(number: int, frame: Any) -> None:  # noqa: ARG001
+def _stop(number: int, frame: object) -> None:  # noqa: ARG001
     """End at once: half-imported packages may hide an exception, or print more."""
     sys.stderr.write("stopped\n")
     sys.stderr.flush()

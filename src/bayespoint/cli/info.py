@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bayespoint.cli.output import Output, exit_codes
+from bayespoint.cli.output import Output, exit_codes, in_options
 from bayespoint.io.model_file import describe
 from bayespoint.io.tables import PathName, printable
 
 # Classes, names and notes that are listed.
 SHOWN_ITEMS = 12
 
-# Characters of a text of the file that are shown in one line.
-SHOWN_TEXT = 200
+# Characters of a text of the file that are shown in one line, and of the reason for a method.
+SHOWN_TEXT, SHOWN_REASON = 200, 400
 
 
 def run_info(path: PathName, json: bool = False) -> None:
@@ -47,14 +47,17 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
     yield f"Features: {_shown(facts['n_features'])}" + (f": {_listed(names)}" if names else "")
     yield f"Takes raw columns of a table: {'yes' if facts['encoder'] else 'no'}"
     drawn = facts["inference"] != "ep"  # whose draws are made when they are asked for
+    reason = in_options(_shown(facts["inference_reason"], SHOWN_REASON))
     yield (
-        f"Method: {_shown(facts['inference'])} ({_shown(facts['inference_reason'])}), decision "
-        f"{_shown(facts['decision'])}, "
+        f"Method: {_shown(facts['inference'])} ({reason}), decision {_shown(facts['decision'])}, "
         + (f"{_shown(facts['n_draws'])} draws, " if facts["n_draws"] and drawn else "")
         + f"{facts['support_points']} support points"
     )
     values = ("kernel", "gamma", "bias", "softness", "label_noise", "log_evidence")
-    yield ", ".join(f"{name} {_listed(facts[name])}" for name in values if facts[name] is not None)
+    told = {name: facts[name] for name in values if facts[name] is not None}
+    if str(told.get("gamma", "")).startswith("array"):
+        told["gamma"] = "one for each feature"
+    yield ", ".join(f"{name} {_listed(value)}" for name, value in told.items())
     yield "Settings: " + _pairs(facts["settings"])
     rejection = dict(facts.get("rejection", {}))
     if rejection.get("max_risk") is None:  # no risk was promised
@@ -69,7 +72,7 @@ def _lines(facts: Mapping[str, Any], path: PathName) -> Iterator[str]:
         yield f"{_shown(name)}: {_listed(value)}"
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, most: int = SHOWN_TEXT) -> str:
     """Text of a single value; "none" of no value, and lists in brackets."""
     if value is None:
         return "none"
@@ -79,7 +82,7 @@ def _shown(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | dict):
         return f"({_listed(value)})"
-    return printable(str(value), SHOWN_TEXT)
+    return printable(str(value), most)
 
 
 def _listed(values: object) -> str:
