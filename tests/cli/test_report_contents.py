@@ -126,7 +126,7 @@ def test_worst_pairs_come_first_and_the_rest_is_folded(tmp_path):
     assert len(pairs) == n_pairs
     assert f"The other {n_pairs - 10} pairs" in text
     assert "The other 15 classes" in text
-    assert f"{counts[0]} of the c3 rows are labelled c7" in text
+    assert f"{counts[0]} of the rows of ‘c3’ are labelled ‘c7’" in text
 
 
 def test_widths_say_which_columns_count():

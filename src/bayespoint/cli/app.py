@@ -96,8 +96,8 @@ def train(
         bool,
         typer.Option(
             "--force",
-            help="Write a model even if it is worse than the most frequent class. Not needed with "
-            "--chunk-rows, --dask and --continue, which do not check that.",
+            help="Write a model even if its log-loss is worse than that of the class frequencies. "
+            "Not needed with --chunk-rows, --dask and --continue, which do not check that.",
         ),
     ] = False,
 ) -> None:
