@@ -297,6 +297,7 @@ def test_named_rows_do_contradict_each_other():
         classifier(kernel="linear", softness=0).fit(rows, labels)
     part = caught.value.points
     assert len(part) < 10
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # as joblib does
     assert set(labels[part] == 1) == {True, False}
     with pytest.raises(EmptyVersionSpaceError):
         classifier(kernel="linear", softness=0).fit(rows[part], labels[part] == 1)

@@ -88,7 +88,7 @@ def test_given_gram_matrices(digits):
         make(kernel="precomputed").fit(K[:, :9], y)
     K[3, 17] = K[17, 3] = 2 * K.max()
     for device in ("cpu", "cuda"):
-        with pytest.raises(ValueError, match=r"sqrt.*in rows \[3, 17\]\. Pass"):
+        with pytest.raises(ValueError, match=r"sqrt.*in rows \[3, 17\] \(counted from 0\)\. Pass"):
             make(device=device, kernel="precomputed").fit(K, y)
 
 
