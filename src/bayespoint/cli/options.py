@@ -180,7 +180,7 @@ class Settings:
         promises = self.max_risk, self.min_precision, self.min_recall
         if self.delta is not None and not any(promises):
             raise typer.BadParameter(
-                "works with --max-risk, --min-precision or --min-recall only",
+                "needs --max-risk, --min-precision or --min-recall",
                 param_hint="--delta",
             )
         if self.half_life is not None and (self.rejects or self.inference not in ("auto", "ep")):
