@@ -124,22 +124,22 @@ def _mixed(word, multiplier):
 
 
 @jit
-def hash_dense(words, multipliers, keys):
+def hash_dense(words, minus_zero, multipliers, keys):
     """Hash each row; ``words`` are the bit patterns of the values. Zeros do not count."""
     for i in range(words.shape[0]):
         key = np.uint64(0)
         for j in range(words.shape[1]):
-            if words[i, j] != 0:
+            if words[i, j] != 0 and words[i, j] != minus_zero:
                 key += _mixed(np.uint64(words[i, j]), multipliers[j])
         keys[i] = key
 
 
 @jit
-def hash_sparse(indptr, indices, words, multipliers, keys):
+def hash_sparse(indptr, indices, words, minus_zero, multipliers, keys):
     """As `hash_dense`, from the non-zeros of CSR rows."""
     for i in range(indptr.size - 1):
         key = np.uint64(0)
         for p in range(indptr[i], indptr[i + 1]):
-            if words[p] != 0:
+            if words[p] != 0 and words[p] != minus_zero:
                 key += _mixed(np.uint64(words[p]), multipliers[indices[p]])
         keys[i] = key

@@ -44,16 +44,17 @@ def row_hashes(X: Matrix, *, alike: bool = False) -> Array:
     multipliers = hash_multipliers(X.shape[1], alike=alike)
     keys = np.empty(X.shape[0], dtype=np.uint64)
     if sp.issparse(X):
-        hash_sparse(X.indptr, X.indices, _words(X.data), multipliers, keys)
+        hash_sparse(X.indptr, X.indices, *_words(X.data), multipliers, keys)
     else:
-        hash_dense(_words(X), multipliers, keys)
+        hash_dense(*_words(X), multipliers, keys)
     return keys
 
 
-def _words(values: Array) -> Array:
-    """Bit patterns of floating-point values, with -0.0 as 0.0."""
-    values = np.ascontiguousarray(values) + 0.0
-    return values.view(np.uint64 if values.dtype == np.float64 else np.uint32)
+def _words(values: Array) -> tuple[Array, Any]:
+    """Bit patterns of floating-point values, without a copy where they are so; and that of -0.0."""
+    values = np.ascontiguousarray(values, dtype=np.result_type(values, 0.0))
+    kind = np.uint64 if values.dtype == np.float64 else np.uint32
+    return values.view(kind), values.dtype.type(-0.0).view(kind)
 
 
 def limits(X: Matrix) -> tuple[Array, Array]:
