@@ -259,10 +259,8 @@ class Kernel:
         """
         shape, dtype = (len(left), len(right)), dtype or left.X.dtype
         values = np.zeros(shape, dtype) if upper else np.empty(shape, dtype)
-        few = self._loops_over_non_zeros(left, len(left))
-        dense = left.X.toarray() if few else None
         for start in range(0, len(left), BLOCK_ROWS):
-            panel = self.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))), dense)
+            panel = self.panel(left, np.arange(start, min(start + BLOCK_ROWS, len(left))))
             for first in range(start if upper else 0, len(right), block_columns(len(right))):
                 block = self.block(panel, right, first, dtype)[: len(left) - start]
                 values[start : start + BLOCK_ROWS, first : first + block.shape[1]] = block
@@ -328,22 +326,22 @@ class Kernel:
             return BLOCK_ROWS
         return BLOCK_ROWS // 4 if n_wanted <= BLOCK_ROWS // 4 else BLOCK_ROWS // 2
 
-    def _loops_over_non_zeros(self, points: Points, n_rows: int = BLOCK_ROWS) -> bool:
-        dense_bytes = n_rows * points.X.shape[1] * points.X.dtype.itemsize
+    def _loops_over_non_zeros(self, points: Points) -> bool:
+        dense_bytes = BLOCK_ROWS * points.X.shape[1] * points.X.dtype.itemsize
         return self.uses_products and sp.issparse(points.X) and dense_bytes <= DENSE_PANEL_BYTES
 
-    def panel(self, points: Points, index: Array, dense: Array | None = None) -> "Panel":
-        """Gather the rows ``index`` of a block, once for all its columns.
-
-        ``dense``: all rows of sparse points, where they are at hand.
-        """
+    def panel(self, points: Points, index: Array) -> "Panel":
+        """Gather the rows ``index`` of a block, once for all its columns."""
         n_rows = self.panel_rows(points, len(index))
         padded = np.concatenate([index, np.repeat(index[:1], n_rows - len(index))])
-        gathered = points.X[padded] if dense is None else dense[padded]
         if self._loops_over_non_zeros(points):
-            transposed = aligned_empty((gathered.shape[1], n_rows), gathered.dtype)
-            transposed[:] = (gathered.toarray() if dense is None else gathered).T
-            gathered = transposed
+            from bayespoint._loops.sparse_products import dense_columns
+
+            X = points.X
+            gathered = aligned_empty((X.shape[1], n_rows), X.dtype)
+            dense_columns(X.indptr, X.indices, X.data, padded, gathered)
+        else:
+            gathered = points.X[padded]
         squared_norm = None if points.squared_norm is None else points.squared_norm[padded]
         scale = None if points.scale is None else points.scale[padded]
         return Panel(gathered, squared_norm, scale)
