@@ -176,6 +176,23 @@ def test_a_row_just_asked_for_is_never_evicted_for_another_of_the_same_request(t
     assert rows.n_computed == CAPACITY + 150
 
 
+def test_rows_that_are_needed_outlive_those_used_later(threads, whole):
+    rows, needs = make_rows(make_points(), threads, n_cached=CAPACITY), np.zeros(M, dtype=int)
+    for first in (0, 150):
+        fetch(rows, np.arange(first, first + 150))
+    needs[:100] = 1
+    wanted = np.arange(CAPACITY, CAPACITY + 200)
+    rows.ensure(wanted, lambda: needs)
+    kept = np.append(np.arange(100), wanted)
+    assert np.all(rows.slot_of_row[kept] >= 0)
+    assert_array_equal(fetch(rows, kept), whole[kept])
+
+
+def test_needs_are_not_asked_for_while_there_is_room(threads):
+    rows = make_rows(make_points(), threads, n_cached=CAPACITY)
+    rows.ensure(np.arange(CAPACITY), lambda: pytest.fail("no row makes room"))
+
+
 def test_when_more_rows_are_wanted_than_fit_the_first_ones_win(threads):
     rows = make_rows(make_points(), threads, n_cached=CAPACITY)
     order = np.random.default_rng(4).permutation(M)

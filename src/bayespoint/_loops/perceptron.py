@@ -134,3 +134,13 @@ def look_ahead(chosen, runs, slot_of_row, found):
                 n_found += 1
                 if n_found == found.shape[1]:
                     break
+
+
+@jit
+def count_needs(start, stop, runs, needs):
+    """Count, for each point, the runs of a range that would correct it if they visited it now."""
+    n_machines, slack = runs.targets.shape[0], runs.slack
+    for r in range(start, stop):
+        target, output = runs.targets[r % n_machines], runs.outputs[r]
+        for i in range(output.size):
+            needs[i] += target[i] * output[i] <= slack[i]

@@ -253,6 +253,10 @@ class DeviceWave:
         self._violated[runs.cpu().numpy()] = -1  # until they are verified again
         self._cursors[runs, WANTED] = order.gather(1, at)[:, 0].long()
 
+    def fetch(self, wanted):
+        """Have these rows computed."""
+        self.rows.ensure(wanted)
+
     def likely(self, stalled, n_each):  # noqa: ARG002
         """Rows are computed in blocks wide enough: no guesses."""
         return np.full((len(stalled), 1), -1)

@@ -30,6 +30,9 @@ from bayespoint.space.kernels import (
 LARGE_FIT_SECONDS = 60.0
 LARGE_FIT_POINTS = 10_000
 
+# Requests that make room by the same needs: to count these takes a tenth of the time of a block.
+NEEDS_KEPT = 4
+
 # Columns of coefficients are padded to full tiles: then their products have the same bits however
 # many threads BLAS uses, and threads that share a model agree.
 COEF_COLUMNS = 16
@@ -126,6 +129,10 @@ class HostRows(Rows):
     last_used: Array
     clock: int
 
+    @abstractmethod
+    def ensure(self, wanted: Array, needs: Callable[[], Array] | None = None) -> None:
+        """As `Rows.ensure`; ``needs`` tells how much each row is needed, where some make room."""
+
     def submatrix(self, index: Array) -> Array:
         """Return the Gram matrix of some of the points, in float64."""
         matrix = np.empty((len(index), len(index)))
@@ -203,9 +210,9 @@ class HostRows(Rows):
 class GramRows(HostRows):
     """Rows of the Gram matrix of some points, computed when asked for.
 
-    When the budget is used up, the rows used longest ago make room. A row has the same bits
-    whenever, and beside whichever other rows, it is computed, so that neither the budget nor the
-    number of threads changes a result.
+    When the budget is used up, the rows that are needed least make room, and of these the ones
+    used longest ago. A row has the same bits whenever, and beside whichever other rows, it is
+    computed, so that neither the budget nor the number of threads changes a result.
 
     Parameters
     ----------
@@ -239,11 +246,16 @@ class GramRows(HostRows):
         self.row_in_slot = np.full(capacity, -1, dtype=np.int32)
         self.last_used = np.full(capacity, -1, dtype=np.int64)
         self.clock = 0
+        self._needs, self._needs_until = np.empty(0, dtype=np.int64), 0
         self.n_computed = 0
         self.dtype = self.store.dtype
 
-    def ensure(self, wanted: Array) -> None:
-        """Make as many of the ``wanted`` rows present as the store holds, the first ones first."""
+    def ensure(self, wanted: Array, needs: Callable[[], Array] | None = None) -> None:
+        """Make as many of the ``wanted`` rows present as the store holds, the first ones first.
+
+        ``needs`` tells how much each row is needed; it is asked now and then, if rows must make
+        room.
+        """
         self.clock += 1
         wanted = wanted[: len(self.store)]
         present = wanted[self.slot_of_row[wanted] >= 0]
@@ -251,12 +263,24 @@ class GramRows(HostRows):
         self.last_used[self.slot_of_row[present]] = self.clock
         if not len(missing):
             return
-        age = self.last_used * len(self.store) + np.arange(len(self.store))  # no ties
-        slots = np.argpartition(age, len(missing) - 1)[: len(missing)]
+        slots = self._room_for(len(missing), needs)
         for start in range(0, len(missing), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             self._compute(missing[part], slots[part])
             self.last_used[slots[part]] = self.clock
+
+    def _room_for(self, n_slots: int, needs: Callable[[], Array] | None) -> Array:
+        """Slots that are empty, or whose rows make room."""
+        worth: Any = 0
+        if needs is not None and np.count_nonzero(self.row_in_slot < 0) < n_slots:
+            if self.clock >= self._needs_until:
+                self._needs, self._needs_until = needs(), self.clock + NEEDS_KEPT
+            most = int(self._needs.max())
+            worth = np.where(self.row_in_slot < 0, 0, self._needs[self.row_in_slot])
+            worth[self.last_used == self.clock] = most + 1
+        age = worth * (self.clock + 1) + self.last_used
+        age = age * len(self.store) + np.arange(len(self.store))  # no ties
+        return np.argpartition(age, n_slots - 1)[:n_slots]
 
     def room_beside(self, n_wanted: int) -> int:
         """Rows that cost nothing more, computed in one block with the wanted ones."""
@@ -311,7 +335,7 @@ class FullRows(HostRows):
         self.n_computed = 0
         self.dtype = K.dtype
 
-    def ensure(self, wanted: Array) -> None:
+    def ensure(self, wanted: Array, needs: Callable[[], Array] | None = None) -> None:
         """Every row is present."""
 
     def room_beside(self, n_wanted: int) -> int:  # noqa: ARG002

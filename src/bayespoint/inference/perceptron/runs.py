@@ -193,7 +193,7 @@ def _run(
         stalled = active[state >= 0]
         # As long as some runs can go on, rows wait until they fill a block.
         if stalled.size and (not np.any(state == PAUSED) or stalled.size >= BLOCK_ROWS):
-            rows.ensure(_wishes(wave, stalled))
+            wave.fetch(_wishes(wave, stalled))
         done = start * n_machines + len(wave) - active.size
         budget.show(
             done // n_phases, total * n_machines // n_phases,

@@ -1,6 +1,8 @@
 """Runs of permuted kernel perceptrons on the host, side by side over one store of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -136,10 +138,34 @@ class Wave:
     def settle(self) -> None:
         """Nothing is left to do when runs are left where they are."""
 
+    def fetch(self, wanted: Array) -> None:
+        """Have these rows computed; those that few runs need make room."""
+        self.rows.ensure(wanted, self._needs)
+
+    def _needs(self) -> Array:
+        """How many runs would correct each point if they visited it now."""
+        from bayespoint._loops.perceptron import count_needs
+
+        def count(part: slice) -> Array:
+            needs = np.zeros(self.targets.shape[1], dtype=np.int64)
+            count_needs(part.start, part.stop, self._runs, needs)
+            return needs
+
+        return np.sum(self._shares(len(self), count), axis=0)
+
+    def _shares(self, number: int, function: Callable[[slice], Any]) -> list[Any]:
+        """What a function returns for equal parts of so many things, a part for each thread."""
+        threads = self.rows.threads
+        bounds = np.linspace(0, number, threads.n_threads + 1).astype(int)
+        return threads.each(function, [slice(*pair) for pair in pairwise(bounds)])
+
     def likely(self, stalled: Array, n_each: int) -> Array:
         """Points that stalled runs may correct soon and whose rows are missing; else -1."""
         from bayespoint._loops.perceptron import look_ahead
 
         found = np.empty((len(stalled), n_each), dtype=np.int64)
-        look_ahead(stalled, self._runs, self.rows.slot_of_row, found)
+        held = self.rows.slot_of_row
+        self._shares(
+            len(stalled), lambda part: look_ahead(stalled[part], self._runs, held, found[part])
+        )
         return found
