@@ -291,6 +291,26 @@ def copy(x, to):
 
 
 @jit
+def count_errors(target, outputs, errors):
+    """Numbers of outputs of each draw on the wrong side; zero counts as positive."""
+    for draw in range(outputs.shape[0]):
+        wrong = 0
+        for j in range(target.size):
+            wrong += (outputs[draw, j] < 0) == (target[j] > 0)
+        errors[draw] = wrong
+
+
+@jit
+def n_outside(side, outputs, least):
+    """Number of outputs that are, times ``side``, not above ``least``, or not a number."""
+    n = 0
+    for draw in range(outputs.shape[0]):
+        for j in range(side.size):
+            n += not side[j] * outputs[draw, j] > least
+    return n
+
+
+@jit
 def mark(P, Q, cos, sin, path, cursor):
     """Write the outputs of the present position into the path, while there is room."""
     if cursor[RECORDED] < path.shape[0]:

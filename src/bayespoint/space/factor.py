@@ -125,15 +125,19 @@ class Factor:
 
         def fill(start: int) -> None:
             stop = min(start + TILE, m)
+            part = result[:, start:stop]
+            if self._all is not self._lower:
+                np.matmul(white, self._all[start:stop].T, out=part)
+                return
             # Above the diagonal the full-rank factor holds what was there before.
-            end = start if self._all is self._lower else self.rank
-            result[:, start:stop] = white[:, :end] @ self._all[start:stop, :end].T
-            if end == start:
-                corner = np.tril(self._all[start:stop, start:stop])
-                result[:, start:stop] += white[:, start:stop] @ corner.T
+            corner = np.tril(self._all[start:stop, start:stop])
+            np.matmul(white[:, start:stop], corner.T, out=part)
+            if start:
+                part += white[:, :start] @ self._all[start:stop, :start].T
 
         self._threads.each(fill, range(0, m, TILE))
-        result *= self._length
+        if np.any(self._length != 1):
+            result *= self._length
         return result
 
     def basis_coordinates(self) -> Array:
@@ -142,8 +146,8 @@ class Factor:
 
     def coefficients(self, white: Array) -> Array:
         """Coefficients b of vectors w = sum_j b_j phi(x_j) given by white coordinates."""
-        result = np.zeros((len(white), len(self._all)))
-
+        full = self._all is self._lower
+        result = (np.empty if full else np.zeros)((len(white), len(self._all)))
         columns = max(COLUMNS, SOLVED_NUMBERS // max(self.rank, 1))
 
         def solve(start: int) -> None:
@@ -151,10 +155,11 @@ class Factor:
             solved = scipy.linalg.solve_triangular(
                 self._lower, part.T, lower=True, trans=1, check_finite=False
             )
-            result[start : start + columns, self.basis] = solved.T
+            result[start : start + columns, slice(None) if full else self.basis] = solved.T
 
         self._threads.each(solve, range(0, len(white), columns))
-        result /= self._length
+        if np.any(self._length != 1):
+            result /= self._length
         return result
 
     def white(self, outputs: Array) -> Array:

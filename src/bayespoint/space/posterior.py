@@ -323,7 +323,12 @@ def dense(rows: Matrix) -> Array:
 
 def training_errors(target: Array, outputs: Array) -> Any:
     """Number of training errors of each draw, (n_chains, n_draws)."""
-    return np.count_nonzero((outputs < 0) == (target > 0), axis=2)
+    from bayespoint._loops.billiard import count_errors
+
+    errors = np.empty(outputs.shape[:2], dtype=np.int64)
+    for chain, found in zip(outputs, errors, strict=True):
+        count_errors(np.asarray(target), chain, found)
+    return errors
 
 
 def mean_of_rows(coef: Matrix, weights: Array | None = None) -> Array:

@@ -353,6 +353,8 @@ class Balls:
 
         Returns the coefficients of the last draws, or None if time was up before a draw.
         """
+        from bayespoint._loops.billiard import n_outside
+
         for _ in range(MAX_RESTARTS):
             n_draws = int(flown.n_done.min()) // thin
             if not n_draws:
@@ -368,8 +370,11 @@ class Balls:
                 self.side = self._sides(exact)
             heights = np.min(self.side * exact, axis=1)
             hard = np.where(self.table.pass_rate == 0, np.abs(self.side) * self.table.label, 0.0)
-            draws = np.min(hard[:, None] * flown.outputs[:, :n_draws], axis=(1, 2))
-            lost = np.flatnonzero(~(np.minimum(heights, draws) > -LOST))
+            outside = [
+                n_outside(one, outputs[:n_draws], -LOST)
+                for one, outputs in zip(hard, flown.outputs, strict=True)
+            ]
+            lost = np.flatnonzero(~(heights > -LOST) | (np.array(outside) > 0))
             if not len(lost) or not whole:
                 self.P = exact
                 self._place(last, exact)
