@@ -489,7 +489,7 @@ class KernelClassifier(CheckedScore, BaseEstimator):
             Largest change of `cosines`, which lie between -1 and 1, at any point.
         n_points : int, optional
             Number of support points to keep at most. If they are too few for ``tol``, their
-            coefficients fit the cosines at all support points as well as possible (least squares);
+            coefficients keep cosines and probabilities at all support points as well as possible;
             how much other cosines change is then not bounded, so compare errors on other data.
 
         Returns
