@@ -284,6 +284,11 @@ def test_rows_that_overflow_are_named(sparse):
     given = sp.csr_matrix(rows) if sparse else rows
     with pytest.raises(ValueError, match=r"rows \[(17, 120|120, 17)\] \(counted from 0\) of X"):
         classifier(kernel="poly", degree=5, gamma=1.0).fit(given, np.arange(200) % 2)
+    streaming = classifier(kernel="poly", degree=5, gamma=1.0, inference="ep", decision="vote")
+    for _ in range(2):  # the first rows, and later ones
+        with pytest.raises(ValueError, match=r"rows \[(17, 120|120, 17)\] \(counted from 0\) of X"):
+            streaming.partial_fit(given, np.arange(200) % 2)
+        streaming.partial_fit(given[:17], np.arange(17) % 2)
 
 
 def test_points_at_the_origin_are_named():

@@ -14,7 +14,7 @@ from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.estimators.base import Trained
 from bayespoint.estimators.calibration import LINK_SHARE
-from bayespoint.estimators.data import TrainingData
+from bayespoint.estimators.data import TrainingData, naming_rows
 from bayespoint.estimators.fitting import SAME_DATA, Fitted, data_of, fit, fitted_of
 from bayespoint.estimators.making import predictor_of
 from bayespoint.estimators.parameters import Parameters
@@ -74,7 +74,9 @@ def begin(
         known = begun_with_one_class(parameters, inputs, y, weight, named)
         return absorb(known, parameters, place)
     present = of_present(parameters, named, there)
-    fitted = _fit(present, place, data_of(present, inputs, y, weight))
+    data = data_of(present, inputs, y, weight)
+    with naming_rows(data):
+        fitted = _fit(present, place, data)
     fitted = replace(fitted, stream=stream_of(fitted).told(len(y), np.nan))
     return _of_classes(fitted, named, parameters, place)
 
