@@ -65,6 +65,17 @@ def test_of_many_rows_more_labels_are_asked_than_rows_are_fitted(monkeypatch, mo
     assert clf.gamma_choice_["chosen"] == "full widths"
 
 
+@pytest.mark.parametrize("rare", [1, 2, 3, 6])
+def test_every_class_is_fitted_where_more_rows_are_asked_than_fitted(rare):
+    """Also a class of few rows, as the last or the first one."""
+    for few in (0, 1):
+        label = np.random.default_rng(0).permutation(np.arange(60_000) < rare) ^ (1 - few)
+        label, group = label.astype(int), np.arange(60_000)
+        sample, fold, _ = widths.compared_rows(label, group, 6_000, entropy=0)
+        assert {*label[sample[fold != 0]]} == {0, 1}
+        assert np.sum(fold == 0) >= 9_990
+
+
 def test_widths_must_win_by_more_than_chance(monkeypatch):
     def choice():
         return fitted(*table(150), kernel="rbf", **GIVEN).gamma_choice_

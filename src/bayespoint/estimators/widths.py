@@ -142,6 +142,24 @@ def why_not(kernel: Any, n_columns: int) -> str | None:
     return None
 
 
+def compared_rows(label: Array, group: Array, most: int, entropy: int) -> tuple[Array, Array, int]:
+    """Rows that candidates are compared on, the fold of each, and the number of folds.
+
+    Of more than ``most`` rows, two thirds of that number are fitted, and others asked.
+    """
+    if len(label) <= most:
+        n_folds = LARGE_FOLDS if len(label) >= MANY_ROWS else FOLDS
+        return np.arange(len(label)), folds_of(label, n_folds, group), n_folds
+    n_asked = max(most // LARGE_FOLDS, min(MOST_ASKED, int(ASKED_SHARE * len(label))))
+    n_trained = most - most // LARGE_FOLDS
+    sample = np.sort(link_points(label, entropy, n_trained + n_asked))
+    label, group = label[sample], group[sample]
+    place = folds_of(label, len(sample), group)
+    asked = place * n_asked % len(sample) < n_asked  # evenly, of each class
+    asked &= np.isin(label, label[~asked])  # a class that would only be asked is only fitted
+    return sample, np.where(asked, 0, NEVER), LARGE_FOLDS
+
+
 class WidthSearch:
     """Learns widths, and compares them with one width; and kernels, where that is open.
 
@@ -161,27 +179,16 @@ class WidthSearch:
         self.columns = Columns.of(self._data.inputs).grouped(group)
         self._learner = WidthLearner(search, self.columns, group)
         self._n_cells = max(COMPARED_CELLS // self._data.n_machines, LEAST_COMPARED)
-        self._sample, self._fold, n_folds = self._divided()
+        self._sample, self._fold, n_folds = compared_rows(
+            self._data.distinct.label, self._data.distinct.group, self._n_cells * COMPARED_SIZE,
+            search.entropy,
+        )  # fmt: skip
         one = len(self._sample) <= COMPARED_SIZE * FOLDS / (FOLDS - 1)
         size = len(self._sample) if one else COMPARED_SIZE
         cells = CellSettings(size, 0, 1)
         self._settings = replace(settings, inference="ep", decision="vote", cells=cells)
         asked_once = len(self._sample) // n_folds
         self._folds = range(min(n_folds, max(1, -(-LEAST_ASKED // max(asked_once, 1)))))
-
-    def _divided(self) -> tuple[Array, Array, int]:
-        """Rows that candidates are compared on, the fold of each, and the number of folds."""
-        label, group = self._data.distinct.label, self._data.distinct.group
-        most = self._n_cells * COMPARED_SIZE
-        if len(label) <= most:
-            n_folds = LARGE_FOLDS if len(label) >= MANY_ROWS else FOLDS
-            return np.arange(len(label)), folds_of(label, n_folds, group), n_folds
-        n_asked = max(most // LARGE_FOLDS, min(MOST_ASKED, int(ASKED_SHARE * len(label))))
-        n_trained = most - most // LARGE_FOLDS
-        sample = np.sort(link_points(label, self._search.entropy, n_trained + n_asked))
-        place = folds_of(label[sample], len(sample), group[sample])
-        asked = place * n_asked % len(sample) < n_asked  # evenly, of each class
-        return sample, np.where(asked, 0, NEVER), LARGE_FOLDS
 
     # ------------------------------------------------------------------------- candidates
 
