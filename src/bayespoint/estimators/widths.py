@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_ROUGH_COLUMNS = 1_000, 200
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
-# at least: of few rows, by several folds; of many, by one that is a third of all, up to this number.
-# To ask for more labels than are fitted costs little, and 2,000 are too few to tell widths that gain
-# 0.005 from luck.
+# at least: of few rows, by several folds; of many, by one that is a third of all, up to a number.
+# To ask for more labels than are fitted costs little, and 2,000 are too few to tell widths that
+# gain 0.005 from luck.
 COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
 LEAST_ASKED = 500
 MANY_ROWS, LARGE_FOLDS = 2_500, 3
