@@ -13,6 +13,7 @@ Data sets come from the folder named in BAYESPOINT_DATA. LightGBM takes part whe
 """
 
 import argparse
+import sys
 import time
 import warnings
 from functools import partial
@@ -239,7 +240,7 @@ def split_of(name, number, n_noise):
 def features(options):
     found = Parallel(options.jobs)(delayed(feature_fits)(k) for k in range(options.splits))
     for seed, (ranked, most) in enumerate(found):
-        print(f"  {seed}: first {ranked}; labels at random: {most:.2f}", flush=True)
+        print(f"  {seed}: first {ranked}; labels at random: {most:.2f}", file=sys.stderr)
     first = sum(set(ranked) == set(range(5)) for ranked, _ in found)
     quiet = sum(most < norm.isf(0.05 / 50) for _, most in found)
     print(f"the five that matter first in {first} of {options.splits} runs")
