@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_ROUGH_COLUMNS = 1_000, 200
 
 # Rows that candidates are compared on, by the size of cells there, and how many labels are left out
-# at least: of few rows, by several folds; of many, by one that is a third of all, up to a number.
-# To ask for more labels than are fitted costs little, and 2,000 are too few to tell widths that
-# gain 0.005 from luck.
+# at least: of few rows, by several folds; of many, by one that is larger. Of more rows than these
+# more labels are asked for, up to this number and share of all rows: it costs little, and 2,000
+# labels are too few to tell widths that gain 0.005 from luck.
 COMPARED_SIZE, COMPARED_CELLS, LEAST_COMPARED = 1_000, 6, 4
 LEAST_ASKED = 500
 MANY_ROWS, LARGE_FOLDS = 2_500, 3
-MOST_ASKED = 10_000
+MOST_ASKED, ASKED_SHARE = 10_000, 0.2
 NEVER = -1  # fold of rows that are not left out
 
 # Steps of the search with one width, and then with others.
@@ -150,7 +150,7 @@ def compared_rows(label: Array, group: Array, most: int, entropy: int) -> tuple[
     if len(label) <= most:
         n_folds = LARGE_FOLDS if len(label) >= MANY_ROWS else FOLDS
         return np.arange(len(label)), folds_of(label, n_folds, group), n_folds
-    n_asked = min(MOST_ASKED, len(label) // LARGE_FOLDS)
+    n_asked = max(most // LARGE_FOLDS, min(MOST_ASKED, int(ASKED_SHARE * len(label))))
     n_trained = most - most // LARGE_FOLDS
     sample = np.sort(link_points(label, entropy, n_trained + n_asked))
     label, group = label[sample], group[sample]
@@ -339,9 +339,8 @@ class WidthSearch:
         return found if carried else [first, *found]
 
     def _part(self) -> bool:
-        """Whether the sample, but for what is only asked, is a small part of all rows."""
-        most = self._n_cells * COMPARED_SIZE
-        return min(len(self._sample), most) < PART * self._X.shape[0]
+        """Whether the sample, with what is only asked, is a small part of all rows."""
+        return len(self._sample) < PART * self._X.shape[0]
 
     def _better(self, candidates: "Sequence[Candidate]", least: float) -> "Candidate":
         """Return the first, or the best of those that are better by so many standard errors."""
