@@ -538,7 +538,6 @@ def finish(fig, file):
         if ax.get_legend_handles_labels()[0]:
             ax.legend(fontsize=TEXT_SIZE, frameon=False)
     fig.savefig(PICTURES / file, dpi=100, pil_kwargs={"optimize": True})
-    print(f"saved {file}")
 
 
 # ---------------------------------------------------------------------- sonar
