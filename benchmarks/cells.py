@@ -22,7 +22,7 @@ import sys
 import time
 
 import numpy as np
-from large import divided, read_table
+from large import table
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -114,7 +114,7 @@ def refits(_):
 
 def folds(_):
     """Cavities beside five folds, with less and less softness."""
-    X, y, *_ = divided(*read_table("hpc"))
+    X, y, *_ = table("hpc")
     X, y = X[:1_000], y[:1_000]
     print("hpc, 1,000 rows; log-loss of labels left out: in closed form, and by five folds")
     for softness in (0.1, 0.0125, 0.0016):

@@ -159,7 +159,7 @@ def fill(one, printed):
         if (match := MARK.match(line)) and match["command"] == one.command
     )
     begin, end = extent(lines, at + 1)
-    new = printed.splitlines()
+    new = [line.rstrip() for line in printed.splitlines()]
     if lines[begin].startswith("```"):
         begin, end = begin + 1, end - 1
     how = f" ({one.how})" if one.how else ""
