@@ -1,10 +1,9 @@
 """Expectation propagation by cells: is it exact where it should be, and what is it worth?
 
-    python benchmarks/cells.py --part exact | refits | folds | covertype | seven | adult | growth
+    python benchmarks/cells.py --part exact | refits | covertype | seven | adult | growth
 
 - exact: 2,000 rows by cells and landmarks beside one cell with all rows.
 - refits: leave-one-out beside fits without each of 50 rows.
-- folds: leave-one-out beside five folds, with less and less softness.
 - covertype: class 2 against the rest, all rows, 80/20, features in [0, 1], nothing given but
   ``inference="ep"``; beside ExtraTrees and gradient boosting; times of prediction.
 - seven: the same with all classes.
@@ -22,12 +21,11 @@ import sys
 import time
 
 import numpy as np
-from large import table
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_predict, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bayespoint import BayesPointClassifier
@@ -110,18 +108,6 @@ def refits(_):
             f"mean log-probability {np.mean(np.log(told)):.4f} and {np.mean(np.log(again)):.4f}",
             flush=True,
         )
-
-
-def folds(_):
-    """Cavities beside five folds, with less and less softness."""
-    X, y, *_ = table("hpc")
-    X, y = X[:1_000], y[:1_000]
-    print("hpc, 1,000 rows; log-loss of labels left out: in closed form, and by five folds")
-    for softness in (0.1, 0.0125, 0.0016):
-        clf = ours(gamma=0.294, softness=softness, bias=1.0, decision="vote", cell_size=1_000)
-        told = log_loss(y, clf.fit(X, y).held_out_proba_)
-        p = cross_val_predict(clf, X, y, cv=5, method="predict_proba")
-        print(f"softness {softness:<7}{told:8.4f}{log_loss(y, p):8.4f}", flush=True)
 
 
 # ---------------------------------------------------------------------------------- comparisons
@@ -233,7 +219,7 @@ def grow(size, settings):
 
 
 PARTS = {
-    "exact": exact, "refits": refits, "folds": folds, "covertype": covertype, "seven": seven,
+    "exact": exact, "refits": refits, "covertype": covertype, "seven": seven,
     "adult": adult, "growth": growth,
 }  # fmt: skip
 
