@@ -13,10 +13,10 @@ After @ come the commit of the code that was measured (or, where that is not kno
 brought the figures) and the date. ``(gpu)`` before @ marks commands that need a GPU: they run with
 ``--gpu`` only. ``(by hand)`` marks blocks that are joined from several runs or cut
 short: they are listed, but never filled. Several commands for one block are joined by ``&&``;
-``> a.json`` and the like are not understood. What a command prints to stdout is quoted as it is: in
-a ``text`` block, or as it stands where it is a Markdown table. A command that fails changes nothing
-and is named at the end; the exit status is then 1. Sources must be committed, so that the commit
-says what was measured.
+``> a.json`` and the like are not understood. What a command prints to stdout is quoted as it is but
+for blanks at ends of lines: in a ``text`` block, or as it stands where it is a Markdown table. A
+command that fails changes nothing and is named at the end; the exit status is then 1. Sources must
+be committed, so that the commit says what was measured.
 
 Data sets come from the folder named in BAYESPOINT_DATA.
 """
