@@ -12,6 +12,7 @@ Data sets come from the folder named in BAYESPOINT_DATA, pictures go to docs/_st
 """
 
 import argparse
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -642,7 +643,7 @@ def run_parts(parts, description):
     for part in arguments.part:
         begun = time.perf_counter()
         parts[part](arguments.runs)
-        print(f"({part}: {time.perf_counter() - begun:.0f} s)", flush=True)
+        print(f"({part}: {time.perf_counter() - begun:.0f} s)", file=sys.stderr)
 
 
 if __name__ == "__main__":
