@@ -35,7 +35,7 @@ def published_onion(
     This is for comparison; use `sample_onion` instead. Its centres are not centres of mass: a point
     outside version space counts by the solid angle of version space that is seen from it, and a
     flight tells nothing beyond its last wall. In 41 shells of six small problems the centres were
-    up to 65 degrees off, half of them by more than 26 (14 with isotropic directions), and lengths
+    up to 65 degrees off, half of them by more than 25 (14 with isotropic directions), and lengths
     of arcs were not volumes (``benchmarks/onion.py --part onion``).
 
     Parameters
