@@ -4,15 +4,23 @@ import re
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx.errors import ExtensionError
 
 # Names of functions without brackets want a space on both sides, which LaTeX has by itself.
 FUNCTION = re.compile(r"\\(log|exp|cos|sin|tan)(?=\s*[A-Za-z\\])(?!\s*\\left)")
 
+# What latex2mathml does not know it leaves as it is: commands, and the & of environments.
+LEFT_OVER = re.compile(r"<m\w+[^>]*>(&amp;|&|[^<]*\\[^<]*)</m")
+
 
 def mathml(latex, display):
-    """Return a formula as MathML."""
-    latex = latex.replace("{gathered}", "{matrix}")  # lines below each other
-    return convert(FUNCTION.sub(r"\\,\\\1\\,", latex), display=display)
+    """Return a formula as MathML; refuse what would be shown as LaTeX."""
+    known = latex.replace("{gathered}", "{matrix}")  # lines below each other
+    found = convert(FUNCTION.sub(r"\\,\\\1\\,", known), display=display)
+    left = LEFT_OVER.search(found)
+    if left:
+        raise ExtensionError(f"MathML has no {left[1]!r} of the formula {latex}")
+    return found
 
 
 def show_inline(translator, node):
