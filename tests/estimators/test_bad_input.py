@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from helpers.classifiers import FIXED, error_of
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
 
 from bayespoint import BayesPointClassifier, EmptyVersionSpaceError, OnionClassifier
 
@@ -244,6 +245,16 @@ def test_bad_gram_matrices():
 def test_bad_callables(kernel, message):
     with pytest.raises((ValueError, TypeError), match=message):
         classifier(kernel=kernel, bias=0).fit(X, Y)
+
+
+def test_a_callable_that_transposes_is_refused():
+    """Up to the rows of one block it is called with as many rows on either side."""
+    rng = np.random.default_rng(0)
+    for n_rows in (2, 100, 128, 200):
+        rows, labels = rng.normal(size=(n_rows, 3)), np.arange(n_rows) % 2
+        for kind in (classifier, OnionClassifier):
+            with pytest.raises(ValueError, match=r"kernel\(X, Y\) must return an array of shape"):
+                kind(kernel=lambda A, B: rbf_kernel(B, A, gamma=2)).fit(rows, labels)
 
 
 # What is added to the kernel of two rows, to that of the second and the first, and of the first.

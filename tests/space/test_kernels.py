@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import pairwise
 
 from bayespoint.space import kernels
-from bayespoint.space.kernels import Kernel
+from bayespoint.space.kernels import BLOCK_ROWS, Kernel
 
 # Rounding: fewer than a thousand units in the last place of the largest kernel value.
 TOLERANCE = {np.float64: 1e-13, np.float32: 5e-6}
@@ -215,6 +215,27 @@ def test_a_callable_that_is_no_kernel_is_refused_by_name(function, message):
     X = make_points("dense", np.float64, N_OTHERS)
     with pytest.raises(ValueError, match=message):
         Kernel(function)(X)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("n_points", [2, 3, BLOCK_ROWS])
+def test_a_callable_that_transposes_is_refused_where_all_blocks_are_square(n_points, layout):
+    X = make_points("dense", np.float64, n_points)
+    X = sp.csr_matrix(X) if layout == "csr" else X
+    with pytest.raises(ValueError, match=r"array of shape \((2, 1|3, 2)\) for (2 and 1|3 and 2)"):
+        Kernel(lambda A, B: inner_products(B, A)).fit_layout(X)
+
+
+def test_a_callable_is_called_once_more_for_its_shape_and_not_for_a_single_point():
+    shapes = []
+
+    def kernel(A, B):
+        shapes.append((len(A), len(B)))
+        return A @ B.T
+
+    for n_points in (1, 2, 5):
+        Kernel(kernel).fit_layout(np.ones((n_points, 2)))
+    assert shapes == [(2, 1), (3, 2)]
 
 
 def test_a_callable_may_return_lists_integers_and_read_only_arrays():

@@ -143,8 +143,11 @@ class Kernel:
         Distances do not change when all points are shifted; about the mean they keep the most
         digits. Sparse points stay where they are, or they would be sparse no more. Where too few
         digits of float32 are left, points are taken to float64. ``largest``: where the largest
-        squared length about a centre is known; computed from X if left out.
+        squared length about a centre is known; computed from X if left out. A kernel function is
+        called with a block that is not square, as it may transpose those that are.
         """
+        if callable(self.name) and X.shape[0] > 1:
+            self._call(X[:3], X[: min(2, X.shape[0] - 1)])
         if not self.uses_products:
             return self
         sparse = sp.issparse(X) or np.count_nonzero(X) < SPARSE_DENSITY * X.size
