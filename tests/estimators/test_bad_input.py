@@ -230,6 +230,10 @@ def test_bad_gram_matrices():
     ]:  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=message):
             classifier(kernel="precomputed", bias=0).fit(wrong, Y)
+    below = K.copy()
+    below[3, 3] = -1
+    with pytest.raises(ValueError, match=r"X\[i, i\] < 0 for rows \[3\] \(counted from 0\)"):
+        classifier(kernel="precomputed", bias=2).fit(below, Y)
     clf = classifier(kernel="precomputed").fit(K, Y)
     with pytest.raises(ValueError, match="features"):
         clf.predict(K[:, :4])

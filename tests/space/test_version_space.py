@@ -190,9 +190,16 @@ GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
         ([[1.0, 0.5], [0.2, 1.0]], "not symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], r"not positive semi-definite.*\[0, 1\]"),
         ([[-1.0, 0.0], [0.0, 1.0]], r"not positive semi-definite.*\[0\]"),
+        (
+            np.ones((5, 5)) - np.diag([0, 0, 0, 2, 0]),
+            r"definite: K\[i, i\] < 0 for rows \[3\] \(counted from 0\)\. Pass inner",
+        ),
     ],
-    ids=["3 columns", "flat", "empty", "nan", "inf", "asymmetric", "indefinite", "negative"],
-)
+    ids=[
+        "3 columns", "flat", "empty", "nan", "inf", "asymmetric", "indefinite", "negative",
+        "one below 0",
+    ],
+)  # fmt: skip
 def test_what_is_no_gram_matrix_is_refused(K, message):
     y = np.ones(len(K))
     with pytest.raises(ValueError, match=message):

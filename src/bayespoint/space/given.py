@@ -373,8 +373,13 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
     first : int, default=0
         Number of the first point, for messages.
     """
+    if np.any(K.diagonal() < 0):
+        raise PointsError(
+            f"{name} is not positive semi-definite: {name}[i, i] < 0 for rows ",
+            np.flatnonzero(K.diagonal() < 0) + first, ". Pass inner products.",
+        )  # fmt: skip
     slack = ROUNDED * max(K.max(), -K.min())
-    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    length = np.sqrt(K.diagonal())
     wrong, symmetric = np.zeros(len(K), dtype=bool), True
     for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
         part = slice(start, start + CHECKED_ROWS)
