@@ -206,10 +206,14 @@ def test_points_of_length_zero_have_outputs_zero(name, layout):
     ("function", "message"),
     [
         (lambda A, B: -(A @ B.T), r"not positive semi-definite: k\(x, x\) < 0 for rows \[0, 1"),
+        (
+            lambda A, B: 1.9 * (A[:, :1] == B[:, 0]) - 0.9,
+            r"eigenvalue.*\(counted from 0\)\. Pass inner products\.$",
+        ),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN or infinity"),
         (lambda A, B: (A @ B.T)[:1], r"must return an array of shape .* returned shape \(1, "),
     ],
-    ids=["negative", "nan", "shape"],
+    ids=["negative", "opposed", "nan", "shape"],
 )
 def test_a_callable_that_is_no_kernel_is_refused_by_name(function, message):
     X = make_points("dense", np.float64, N_OTHERS)

@@ -191,13 +191,17 @@ GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
         ([[1.0, 2.0], [2.0, 1.0]], r"not positive semi-definite.*\[0, 1\]"),
         ([[-1.0, 0.0], [0.0, 1.0]], r"not positive semi-definite.*\[0\]"),
         (
+            1.9 * np.eye(6) - 0.9,
+            r"adding 3\.5 K\[i, i\] to the diagonal makes them inner products\.$",
+        ),
+        (
             np.ones((5, 5)) - np.diag([0, 0, 0, 2, 0]),
             r"definite: K\[i, i\] < 0 for rows \[3\] \(counted from 0\)\. Pass inner",
         ),
     ],
     ids=[
         "3 columns", "flat", "empty", "nan", "inf", "asymmetric", "indefinite", "negative",
-        "one below 0",
+        "opposed", "one below 0",
     ],
 )  # fmt: skip
 def test_what_is_no_gram_matrix_is_refused(K, message):

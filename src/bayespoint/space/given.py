@@ -361,7 +361,7 @@ def checked_gram(K: Any, name: str = "K") -> Array:
     return K if check_inner_products(K, name) else K / 2 + K.T / 2
 
 
-def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
+def check_inner_products(K: Array, name: str, first: int = 0, *, given: bool = True) -> bool:
     """Refuse values that no inner products have; return whether they are exactly symmetric.
 
     Parameters
@@ -372,6 +372,8 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
         Of the argument.
     first : int, default=0
         Number of the first point, for messages.
+    given : bool, default=True
+        Whether the matrix is given, and not a function: then its diagonal can be changed.
     """
     if np.any(K.diagonal() < 0):
         raise PointsError(
@@ -400,7 +402,7 @@ def check_inner_products(K: Array, name: str, first: int = 0) -> bool:
             f"{name} is not positive semi-definite: |{name}[i, j]| > sqrt({name}[i, i] "
             f"{name}[j, j]) in rows ", first + np.flatnonzero(wrong), ". Pass inner products.",
         )  # fmt: skip
-    _check_definite(K, length, name, first)
+    _check_definite(K, length, name, first, given)
     return symmetric
 
 
@@ -411,7 +413,7 @@ def indefinite() -> ValueError:
     )
 
 
-def _check_definite(K: Array, length: Array, name: str, first: int) -> None:
+def _check_definite(K: Array, length: Array, name: str, first: int, given: bool) -> None:
     """Refuse a matrix that is clearly not positive semi-definite, by its cosines."""
     index = np.arange(len(K))
     if len(K) > DEFINITE_POINTS:  # any of them, but the same each time
@@ -425,13 +427,13 @@ def _check_definite(K: Array, length: Array, name: str, first: int) -> None:
         np.fill_diagonal(cosines, 1.0)
         (least,), vector = scipy.linalg.eigh(cosines, subset_by_index=(0, 0))
         most = np.argsort(-np.abs(vector[:, 0]), kind="stable")[:SHOWN_PLACES]
+        helps = "makes them inner products" if len(index) == len(K) else "helps"
+        remedy = f"; adding {-least:.3g} {name}[i, i] to the diagonal {helps}" if given else ""
         raise PointsError(
             f"{name} is not positive semi-definite: with all points at length 1, an eigenvalue is "
             f"{least:.3g}, mostly by points ",
-            first + index[most],
-            f". Pass inner products; adding {-least:.3g} {name}[i, i] to the diagonal "
-            f"{'makes them some' if len(index) == len(K) else 'helps'}.",
-        ) from None
+            first + index[most], f". Pass inner products{remedy}.",
+        ) from None  # fmt: skip
 
 
 # ---------------------------------------------------------------------- answers

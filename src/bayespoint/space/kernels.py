@@ -441,7 +441,7 @@ class Kernel:
         values = self._call(X, X)
         if np.all(values.diagonal() >= 0):  # else `check_diagonal` says which are not
             try:
-                check_inner_products(values, "kernel(X, X)", first)
+                check_inner_products(values, "kernel(X, X)", first, given=False)
             except PointsError as error:
                 raise error.of(X, first) from None
         return values.diagonal()
