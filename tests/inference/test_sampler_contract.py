@@ -177,7 +177,8 @@ def test_what_is_no_gram_matrix_of_points_off_the_origin_is_refused(name):
     run = SAMPLERS[name]
     for softness in (0.0, 0.1):
         origin = VersionSpace(np.diag([1.0, 0.0, 2.0]), [1, 1, -1], softness)
-        with pytest.raises(ValueError, match=r"points \[1\] lie at the origin.*leave them out"):
+        message = r"points \[1\] \(counted from 0\) lie at the origin.*leave them out"
+        with pytest.raises(ValueError, match=message):
             run(origin)
     # A perceptron sees only what it adds up; the others look at the whole matrix.
     for y in ([1, 1, 1], [1, 1, -1])[: 1 if "perceptron" in name else 2]:

@@ -163,11 +163,11 @@ def check_space(space: VersionSpace) -> None:
             f"space must be a VersionSpace; got {type(space).__name__}. Make one with "
             f"VersionSpace(K, y)."
         )
-    origin = np.flatnonzero(space.rows.diagonal == 0)
-    if len(origin):
+    at_origin = space.rows.diagonal == 0
+    if np.any(at_origin):
         raise ValueError(
-            f"points {origin[:20].tolist()} lie at the origin of feature space (k(x, x) = 0), on "
-            f"no side of any classifier; leave them out."
+            f"points {shown_places(at_origin)} lie at the origin of feature space "
+            f"(k(x, x) = 0), on no side of any classifier; leave them out."
         )
 
 
