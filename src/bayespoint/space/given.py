@@ -375,13 +375,13 @@ def check_inner_products(K: Array, name: str, first: int = 0, *, given: bool = T
     given : bool, default=True
         Whether the matrix is given, and not a function: then its diagonal can be changed.
     """
-    if np.any(K.diagonal() < 0):
+    slack = ROUNDED * max(K.max(), -K.min())
+    if np.any(negative := K.diagonal() < -slack):
         raise PointsError(
             f"{name} is not positive semi-definite: {name}[i, i] < 0 for rows ",
-            np.flatnonzero(K.diagonal() < 0) + first, ". Pass inner products.",
+            first + np.flatnonzero(negative), ". Pass inner products.",
         )  # fmt: skip
-    slack = ROUNDED * max(K.max(), -K.min())
-    length = np.sqrt(K.diagonal())
+    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
     wrong, symmetric = np.zeros(len(K), dtype=bool), True
     for start in range(0, len(K), CHECKED_ROWS):  # no second matrix of this size
         part = slice(start, start + CHECKED_ROWS)
