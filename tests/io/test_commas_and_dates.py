@@ -221,6 +221,25 @@ def test_data_frames_have_dates_and_decimals():
     np.testing.assert_array_equal(X[:, :half], X[:, half:-1])
 
 
+def test_plain_numbers_in_text_of_a_data_frame_are_numbers():
+    """Files of text are read so before; in some of their rows, words look like numbers."""
+    pandas = pytest.importorskip("pandas")
+    numbers = [148.41, 3.1, np.nan, 1.25, *range(60)]
+    cells = [None if np.isnan(n) else f"{n:.2f}" for n in numbers]
+    frame = pandas.DataFrame({"w": cells, "v": np.arange(64.0)})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.notes_ == ["numbers in text, read as such: 1 column ('w')."]
+    plain = frame.assign(w=numbers)
+    np.testing.assert_array_equal(encoder.transform(frame), TableEncoder().fit_transform(plain))
+    np.testing.assert_array_equal(encoder.transform(frame), encoder.transform(plain))
+    few = TableEncoder().fit(frame[:3], categorical=["w"])
+    assert few.feature_names_ == ["w=148.41", "w=3.10", "v"]
+    codes = table(code=["1", "2", "1", "A"], x=[1.0, 2.0, 3.0, 4.0])
+    some = TableEncoder().fit(codes.rows(slice(3)))
+    assert some.feature_names_ == ["code=1", "code=2", "x"]
+    assert some.transform(codes)[3, :2].tolist() == [0, 0]
+
+
 def test_odd_states_of_dates_are_refused():
     state = TableEncoder().fit(table(d=["2023-05-17", "2024-06-18", "2023-01-01"])).to_state()
     TableEncoder.from_state(state)

@@ -1,6 +1,6 @@
 """Kinds of columns: which texts are numbers or dates, and what every kind can be asked for."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -86,12 +86,27 @@ def texts_of(
         name: found
         for name, column in text.items()
         if name not in orders
-        and (found := notations_of(column, DECIMALS if decimal is None else decimal))
-        and PLAIN not in found
+        and (found := _notations(table, column, DECIMALS if decimal is None else decimal))
     }
     if decimal is None:
         notes += _on_numbers(table, found_numbers)
     return Texts(_settled(found_numbers), orders, notes)
+
+
+def _notations(table: Table, column: Array, decimals: Sequence[str]) -> list[Notation]:
+    """Notations in which a text column is all numbers; the plain one, if that is one of them.
+
+    What is plain in some rows of a file of text is not so in others, else it came as numbers.
+    """
+    found = notations_of(column, decimals)
+    if PLAIN not in found:
+        return found
+    return [] if _came_as_text(table) else [PLAIN]
+
+
+def _came_as_text(table: Table) -> bool:
+    """Whether the table was a file of text, whose plain numbers are read already."""
+    return table.lines is not None
 
 
 def _named_orders(table: Table, dates: Iterable[str]) -> dict[str, str]:
@@ -145,6 +160,9 @@ def _decimals(found: Mapping[str, list[Notation]]) -> set[str]:
 def _on_numbers(table: Table, found: Mapping[str, list[Notation]]) -> list[str]:
     """Notes on decimal commas and thousands separators that were found."""
     notes, numbers = [], _settled(found)
+    plain = [name for name, notation in numbers.items() if notation == PLAIN]
+    if plain:
+        notes.append(f"numbers in text, read as such: {counted_columns(plain)}.")
     commas = [name for name, notation in numbers.items() if notation.decimal == ","]
     if commas:
         notes.append(f"decimal commas, read as such: {counted_columns(commas)}.")
