@@ -119,6 +119,22 @@ def test_parameters_are_checked_by_fit():
         TableEncoder().transform(data)
 
 
+def test_names_of_columns_are_checked():
+    frame = as_table([["a", 1.0], ["b", 2.0]])
+    there = r"column 'nope' is not in X; its columns are 'x0', 'x1'\."
+    for named, words in (
+        ({"dates": {"nope": "dmy"}}, f"^dates: {there}"),
+        ({"dates": ["nope"]}, f"^dates: {there}"),
+        ({"categorical": ["x0", "nope"]}, f"^categorical: {there}"),
+        ({"categorical": ["X0"]}, "^categorical: .*differ only in case: 'x0'"),
+        ({"dates": "x0"}, r"^dates must be a list of names of columns; got 'x0'\."),
+        ({"categorical": "x0"}, "^categorical must be a list of names of columns"),
+        ({"categorical": None}, "^categorical must be a list of names of columns; got None"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            TableEncoder().fit(frame, **named)
+
+
 def test_words_in_a_frame_are_pointed_to_the_encoder():
     with pytest.raises(ValueError, match=r"holds words .*'red'.*TableEncoder"):
         BayesPointClassifier(**GIVEN).fit(np.array([["red"], ["blue"]], dtype=object), [0, 1])

@@ -149,8 +149,7 @@ def examples_of(table: Table, target: str, columns: Columns) -> tuple[Table, Arr
     """Features and labels of a table, without the columns that were dropped."""
     if target in (columns.drop or []):
         raise UsageError(f"--drop names the target '{printable(target)}'.")
-    categorical = [n for n in columns.categorical or [] if n not in (columns.drop or [])]
-    for option, names in (("--categorical", categorical), ("--dates", columns.orders)):
+    for option, names in (("--categorical", columns.categories), ("--dates", columns.orders)):
         for name in names:
             check_column(table, name, option)
             if name == target:
@@ -173,7 +172,7 @@ def fitted_encoder(features: Table, columns: Columns, file_format: FileFormat) -
     """
     try:
         return TableEncoder(columns.max_categories).fit(
-            features, categorical=columns.categorical or (), dates=columns.orders,
+            features, categorical=columns.categories, dates=columns.orders,
             decimal=file_format.decimal,
         )  # fmt: skip
     except UnusableColumnsError as error:

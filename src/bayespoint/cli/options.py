@@ -245,9 +245,14 @@ class Columns:
         return {name: order for name, order in found.items() if name not in (self.drop or [])}
 
     @property
+    def categories(self) -> list[str]:
+        """Columns of categories that are not dropped."""
+        return [name for name in self.categorical or [] if name not in (self.drop or [])]
+
+    @property
     def text(self) -> list[str]:
         """Columns that are read as text."""
-        return [*(self.categorical or []), *self.orders]
+        return [*self.categories, *self.orders]
 
 
 @dataclass(frozen=True)

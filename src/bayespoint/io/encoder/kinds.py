@@ -1,6 +1,7 @@
 """Kinds of columns: which texts are numbers or dates, and what every kind can be asked for."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from bayespoint.io.encoder.columns import (
     category_from,
     check,
     counted_columns,
+    hint_on_case,
     number_from,
     number_state,
 )
@@ -49,8 +51,41 @@ class Texts(NamedTuple):
     notes: list[str]
 
 
+def names_of(argument: str, names: Any, table: Table) -> list[str]:
+    """Columns that an argument of `fit` names; a TableError if one is not there.
+
+    Parameters
+    ----------
+    argument : str
+        What it is called.
+    names : iterable of str
+    table : Table
+
+    Returns
+    -------
+    list of str
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TableError(f"{argument} must be a list of names of columns; got {names!r}.")
+    found = [str(name) for name in names]
+    for name in found:
+        if name not in table.names:
+            raise TableError(
+                f"{argument}: column '{printable(name)}' is not in X; its columns are "
+                f"{listed(table.names)}.{hint_on_case([name], table.names)}"
+            )
+    return found
+
+
+def orders_told(dates: Iterable[str], table: Table) -> dict[str, str | None]:
+    """Columns that the argument ``dates`` names, with the order of each if it is told."""
+    names = names_of("dates", dates, table)
+    orders = dates.values() if isinstance(dates, Mapping) else repeat(None)
+    return dict(zip(names, orders, strict=False))
+
+
 def texts_of(
-    table: Table, categorical: Container[str], dates: Iterable[str], decimal: str | None
+    table: Table, categorical: Container[str], dates: Mapping[str, str | None], decimal: str | None
 ) -> Texts:
     """Find columns of text that are numbers or dates.
 
@@ -59,8 +94,8 @@ def texts_of(
     table : Table
     categorical : container of str
         Columns that are neither.
-    dates : iterable of str, or dict
-        Columns that are dates, also with their orders.
+    dates : dict
+        Columns that are dates, with the order of each if it is told.
     decimal : {".", ","} or None
         Decimal mark of all columns, if known.
 
@@ -109,11 +144,10 @@ def _came_as_text(table: Table) -> bool:
     return table.lines is not None
 
 
-def _named_orders(table: Table, dates: Iterable[str]) -> dict[str, str]:
+def _named_orders(table: Table, dates: Mapping[str, str | None]) -> dict[str, str]:
     """Orders of columns that were named; a TableError where one does not hold dates."""
     orders: dict[str, str] = {}
-    for name in dates:
-        order = dates[name] if isinstance(dates, Mapping) else None
+    for name, order in dates.items():
         if order is not None and order not in ORDERS:
             raise TableError(f"dates must be in one of the orders {listed(ORDERS)}; got {order!r}.")
         column = table.column(name)

@@ -6,7 +6,7 @@ weekday and hour where they vary. Text: one column of 0 and 1 for each value see
 are 0 where the value is missing or new.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +41,8 @@ from bayespoint.io.encoder.kinds import (
     feature_groups,
     feature_names,
     name_clashes,
+    names_of,
+    orders_told,
     state_of,
     texts_of,
 )
@@ -160,7 +162,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ fitting
 
     def fit(
-        self, X: Any, y: Any = None, *, categorical: Container[str] = (),  # noqa: ARG002
+        self, X: Any, y: Any = None, *, categorical: Iterable[str] = (),  # noqa: ARG002
         dates: Iterable[str] = (), decimal: str | None = None,
     ) -> Self:  # fmt: skip
         """Learn medians, scales and categories.
@@ -171,7 +173,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Training data without the target.
         y : ignored
             Accepted for pipelines.
-        categorical : container of str
+        categorical : iterable of str
             Text columns that are categories even if all their values look like numbers or dates.
         dates : iterable of str, or dict
             Columns that hold dates, also as numbers (20230517) or where not all cells look like
@@ -190,12 +192,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Naming all columns that are neither numbers nor dates, and have too many different
             values for categories; columns with an infinite number; and columns with the name of a
             feature of another one.
+        ValueError
+            If ``categorical`` or ``dates`` names a column that is not there.
         """
         self._check()
         if decimal is not None:
             check_choice("decimal", decimal, DECIMALS)
         table = as_table(X)
-        texts = texts_of(table, categorical, dates, decimal)
+        categories = set(names_of("categorical", categorical, table))
+        texts = texts_of(table, categories, orders_told(dates, table), decimal)
         self.notes_: list[str] = list(texts.notes)
         used: list[Column] = []
         missing, constant, unusable = [], [], {}
@@ -204,7 +209,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 missing.append(name)
                 continue
             try:
-                fitted = self._fitted(table, name, column, texts, name in categorical)
+                fitted = self._fitted(table, name, column, texts, name in categories)
             except TableError as error:
                 unusable[name] = str(error)
                 continue
