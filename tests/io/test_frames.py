@@ -119,6 +119,29 @@ def test_parameters_are_checked_by_fit():
         TableEncoder().transform(data)
 
 
+def test_numbers_may_be_categories():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"n": [10, 2, 10], "f": [0.5, np.nan, 1.0], "b": [True, False, True]})
+    wanted = ["n=10", "n=2", "f=0.5", "f=1", "b=0", "b=1"]
+    onehot = [[1, 0, 1, 0, 0, 1], [0, 1, 0, 0, 1, 0], [1, 0, 0, 1, 0, 1]]
+    typed = frame.astype("category")
+    for encoder, data in (
+        (TableEncoder().fit(frame, categorical=["n", "f", "b"]), frame),
+        (TableEncoder().fit(typed), typed),
+        (TableEncoder().fit(typed), frame),
+    ):
+        assert encoder.feature_names_ == wanted
+        assert encoder.notes_ == []
+        assert encoder.transform(data).tolist() == onehot
+        assert TableEncoder.from_state(encoder.to_state()).transform(data).tolist() == onehot
+    words = pd.DataFrame({"n": ["10", "2", "10"]}, dtype="category")
+    assert TableEncoder().fit(words).feature_names_ == ["n=10", "n=2"]
+    days = pd.DataFrame({"d": [20230517, 20240618, 20230101]}, dtype="category")
+    assert TableEncoder().fit(days, dates=["d"]).feature_names_[:2] == ["d", "d: year"]
+    with pytest.raises(ValueError, match="60 different values; at most 50"):
+        TableEncoder().fit(pd.DataFrame({"n": range(60)}), categorical=["n"])
+
+
 def test_names_of_columns_are_checked():
     frame = as_table([["a", 1.0], ["b", 2.0]])
     there = r"column 'nope' is not in X; its columns are 'x0', 'x1'\."

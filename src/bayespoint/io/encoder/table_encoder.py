@@ -48,7 +48,7 @@ from bayespoint.io.encoder.kinds import (
 )
 from bayespoint.io.encoder.remarks import Remarks, remarks_of
 from bayespoint.io.encoder.tails import knots_each
-from bayespoint.io.tables.frames import as_table
+from bayespoint.io.tables.frames import as_table, categories_of
 from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation
 from bayespoint.io.tables.table import (
     SHOWN_NAMES,
@@ -174,7 +174,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y : ignored
             Accepted for pipelines.
         categorical : iterable of str
-            Text columns that are categories even if all their values look like numbers or dates.
+            Columns that are categories even if all their values are numbers, or look like dates.
+            Those of a data frame with the dtype "category" are, too, unless ``dates`` names them.
         dates : iterable of str, or dict
             Columns that hold dates, also as numbers (20230517) or where not all cells look like
             one, which then is an error. A dict gives the order of each: "ymd", "dmy" or "mdy".
@@ -199,7 +200,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if decimal is not None:
             check_choice("decimal", decimal, DECIMALS)
         table = as_table(X)
-        categories = set(names_of("categorical", categorical, table))
+        categories = {*names_of("categorical", categorical, table), *categories_of(X)}
         texts = texts_of(table, categories, orders_told(dates, table), decimal)
         self.notes_: list[str] = list(texts.notes)
         used: list[Column] = []
@@ -246,6 +247,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             notation = texts.numbers[name]
             number = fit_number(name, notation.numbers(column), n_knots)
             return None if number is None else number._replace(notation=notation)
+        if categorical and column.dtype != object:
+            column = as_text(column)
         if column.dtype != object:
             if words := infinity(table, column):
                 raise TableError(words)

@@ -49,6 +49,13 @@ def as_table(data: Any) -> Table:
     return _checked(numbered_names(len(columns)), columns)
 
 
+def categories_of(data: Any) -> list[str]:
+    """Names of the columns of a data frame whose type says that they are categories."""
+    if isinstance(data, Table) or not hasattr(data, "iloc"):
+        return []
+    return [str(name) for name, dtype in data.dtypes.items() if dtype == "category"]
+
+
 def _checked(names: tuple[str, ...], columns: list[Array]) -> Table:
     with limits(trusted=True):  # which are for files: these are in memory
         return checked(Table(names, tuple(columns), first=0))
