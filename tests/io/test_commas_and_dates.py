@@ -240,6 +240,15 @@ def test_plain_numbers_in_text_of_a_data_frame_are_numbers():
     assert some.transform(codes)[3, :2].tolist() == [0, 0]
 
 
+def test_only_points_that_were_text_may_be_thousands():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": ["0,5", "1", "2"], "y": ["1.234", "2", "3"], "w": [1.5, 2, 3]})
+    points = [note for note in TableEncoder().fit(frame).notes_ if "thousands" in note]
+    assert len(points) == 1
+    assert points[0].startswith("points were read as decimal marks in 1 column ('y');")
+    assert not any("points" in note for note in TableEncoder().fit(frame[["x", "w"]]).notes_)
+
+
 def test_odd_states_of_dates_are_refused():
     state = TableEncoder().fit(table(d=["2023-05-17", "2024-06-18", "2023-01-01"])).to_state()
     TableEncoder.from_state(state)

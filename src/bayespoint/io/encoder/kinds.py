@@ -212,17 +212,24 @@ def _on_numbers(table: Table, found: Mapping[str, list[Notation]]) -> list[str]:
             f"the commas of {listed(doubtful)} may be decimal marks as well; if they are, give "
             f"--decimal , (decimal=',')."
         )
-    points = [
-        name
-        for name, column in zip(table.names, table.columns, strict=True)
-        if column.dtype != object and np.any(column != np.floor(column), where=~np.isnan(column))
-    ]
+    points = _with_points(table, plain)
     if commas and points:
         notes.append(
             f"points were read as decimal marks in {counted_columns(points)}; if they separate "
             f"thousands, give --decimal , (decimal=',')."
         )
     return notes
+
+
+def _with_points(table: Table, plain: Iterable[str]) -> list[str]:
+    """Columns that had points in their text; numbers of a data frame came as such."""
+    if not _came_as_text(table):
+        return [name for name in plain if any(t and "." in t for t in table.column(name))]
+    return [
+        name
+        for name, column in zip(table.names, table.columns, strict=True)
+        if column.dtype != object and np.any(column != np.floor(column), where=~np.isnan(column))
+    ]
 
 
 def feature_names(column: Column) -> list[str]:
