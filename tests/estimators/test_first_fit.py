@@ -91,6 +91,8 @@ def test_with_little_time_all_rows_are_fitted_with_settings_of_the_first(fits, m
     assert "little time" in clf.inference_reason_
     assert "this is the fit on all 400 rows, " in clf.inference_reason_
     assert clf.score(*moons(500, 1)) > 0.8
+    with pytest.raises(AttributeError, match=r"gamma_choice_ is not there, as max_time=600 left"):
+        _ = clf.gamma_choice_
     asked = clf.set_params(inference="ep").fit(X, y)
     assert asked.settings_.cells == first_fit.QUICK
     assert "asked for, but many rows and little time" in asked.inference_reason_

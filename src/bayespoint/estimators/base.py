@@ -16,10 +16,10 @@ from bayespoint._support.threads import open_threads
 from bayespoint._support.types import Array, Matrix, Seed
 from bayespoint.estimators.compression import compressed
 from bayespoint.estimators.importances import Importances
-from bayespoint.estimators.parameters import Parameters
+from bayespoint.estimators.parameters import Parameters, by_held_out
 from bayespoint.estimators.predictors import Asked, Predictor, no_draws
 from bayespoint.estimators.risk import CheckedScore
-from bayespoint.estimators.settings import Settings
+from bayespoint.estimators.settings import LITTLE_TIME, Settings
 from bayespoint.estimators.uncertainty import Uncertainty, uncertainty
 from bayespoint.inference.draws import Draws
 from bayespoint.space import decisions
@@ -325,6 +325,12 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         width for each feature.
         """
         if self.settings_.gamma_choice is None:
+            if by_held_out(self.gamma) and LITTLE_TIME in self.inference_reason_:
+                raise AttributeError(
+                    f"gamma_choice_ is not there, as max_time={self.max_time} left no time to "
+                    f"compare widths on all rows: gamma_ is that of a fit on some of them. Raise "
+                    f"max_time."
+                )
             raise AttributeError(
                 "gamma_choice_ is available after a fit with gamma='held-out' or 'ard', "
                 "kernel='auto', 'rbf' or 'laplacian', and at most 1,000 columns."

@@ -19,7 +19,7 @@ from bayespoint.estimators.calibration import LINK_SHARE
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.fitting import Fitted, fit
 from bayespoint.estimators.parameters import Parameters, by_evidence
-from bayespoint.estimators.settings import VOTING, Settings
+from bayespoint.estimators.settings import LITTLE_TIME, VOTING, Settings
 from bayespoint.estimators.work import LONG, about_seconds, what_is_done
 from bayespoint.inference.ep.cells.method import CellSettings
 from bayespoint.space.host import Place
@@ -34,7 +34,6 @@ FIRST_SHARE, FIRST_SECONDS = 0.3, 10.0
 # Cells of all rows where there is not the time to choose settings for them: landmarks carry what
 # rows have in common, and small cells take little.
 QUICK = CellSettings(cell_size=100, n_landmarks=300, n_trees=1)
-LITTLE_TIME = "many rows and little time: small cells, with the settings of a fit on few rows"
 
 # Rows by whose labels the two fits are compared, and how many standard errors of the difference the
 # first must be ahead: where both are as good, that on all rows is kept.

@@ -55,6 +55,9 @@ from bayespoint.space.inputs import warn_about_scales
 from bayespoint.space.kernels import Kernel, scale_gamma
 from bayespoint.space.merging import contested
 
+# Why all rows were fitted with the settings of a fit on some of them.
+LITTLE_TIME = "many rows and little time: small cells, with the settings of a fit on few rows"
+
 # Settings that can be chosen from the data, and the share of max_time that may take.
 CHOSEN_SETTINGS = ("gamma", "bias", "softness", "label_noise")
 CHOOSING_SHARE = 0.3
