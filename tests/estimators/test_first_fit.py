@@ -38,10 +38,10 @@ def moons(n=400, seed=0):
 def test_only_where_time_is_limited_and_rows_are_many(fits):
     X, y = moons()
     BayesPointClassifier(**GIVEN, random_state=0).fit(X, y)
-    BayesPointClassifier(**GIVEN, random_state=0, max_time=600).fit(X[:200], y[:200])
+    BayesPointClassifier(**GIVEN, random_state=0, max_time=600).fit(X[:150], y[:150])
     BayesPointClassifier(**GIVEN | {"inference": "billiard", "cell_size": "auto"}, n_draws=5,
                          random_state=0, max_time=600).fit(X, y)  # fmt: skip
-    assert fits == [400, 200, 400]
+    assert fits == [400, 150, 400]
 
 
 def test_with_time_the_fit_on_all_rows_is_the_one_there_would_be_without(fits):
@@ -154,9 +154,9 @@ def test_what_is_told_is_what_is_done(fits, monkeypatch):
     told = []
     monkeypatch.setattr(first_fit, "about_seconds", lambda *_: 100.0)
     with watched_by(lambda *words: told.append(words[0])):
-        for n in (400, 200):
+        for n in (400, 150):
             BayesPointClassifier(**GIVEN, random_state=0, n_jobs=1).fit(X[:n], y[:n])
-    assert fits == [80, 400, 200]
+    assert fits == [80, 400, 150]
     assert told[0].startswith("a fit on 80 rows first, then settings are chosen")
     assert told[1].startswith("settings are chosen")
 

@@ -67,8 +67,11 @@ def counted_during(call):
 
 
 def test_other_threads_run_meanwhile():
-    """Unlike with SciPy's own functions. Three times each: the machine may be busy."""
-    A = np.asfortranarray(np.ones((1500, 1500)) + np.eye(1500))
+    """Unlike with SciPy's own functions. Three times each: the machine may be busy.
+
+    Calls take much longer than the 5 ms after which Python switches threads.
+    """
+    A = np.asfortranarray(np.ones((3000, 3000)) + np.eye(3000))
     held = [counted_during(lambda: dpotrf(A, lower=1)) for _ in range(3)]
     assert min(held) == 0
     free = [counted_during(lambda: lapack.factorise(A.copy(order="F"))) for _ in range(3)]

@@ -26,7 +26,7 @@ from bayespoint.space.host import Place
 from bayespoint.space.merging import of_each_class
 
 # Rows of the first fit, and how many times as many there must be: exact EP of these takes seconds.
-FIRST_ROWS, MANY = 500, 3
+FIRST_ROWS, MANY = 500, 2
 
 # Share of max_time that it may take, and the most seconds.
 FIRST_SHARE, FIRST_SECONDS = 0.3, 10.0
