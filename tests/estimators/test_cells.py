@@ -295,7 +295,7 @@ def test_time_that_is_up_leaves_a_usable_fit(clock, monkeypatch):
 
 @pytest.mark.parametrize("n_landmarks", [0, 20])
 def test_no_time_at_all_leaves_finite_probabilities(clock, n_landmarks):
-    X, y = make_moons(1400, noise=0.3, random_state=0)  # with more, a fit of some would be kept
+    X, y = make_moons(990, noise=0.3, random_state=0)  # with more, a fit of some would be kept
     clock.step = 10.0
     with pytest.warns(ConvergenceWarning, match="cells have not converged"):
         clf = fitted(X, y, cell_size=30, max_time=1.0, n_landmarks=n_landmarks)
