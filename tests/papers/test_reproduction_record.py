@@ -1,11 +1,14 @@
 """The documented run of the papers: complete, as published, and what its numbers give."""
 
+import base64
 import json
 import re
 
+import numpy as np
 import pytest
 from helpers.items import stored
 from helpers.paths import ROOT
+from scipy.interpolate import RegularGridInterpolator
 
 from bayespoint.displays.style import pyplot
 from bayespoint.papers import reproduction
@@ -101,6 +104,31 @@ def test_verdicts_and_picture_follow_from_the_stored_numbers(name):
         figure = plt.Figure(figsize=item.size, layout="constrained")
         item.draw(record["data"], figure)
         assert figure.axes
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("kgs-figure-4", "rates"), ("kgs-figure-4", "slacks"), ("rm-figure-18.3", "stretches")],
+)
+def test_curves_are_drawn_at_the_stored_places(name, key):
+    plt = pytest.importorskip("matplotlib.figure")
+    data, figure = stored(name), plt.Figure()
+    data[key] = [2 * x for x in data[key]]
+    reproduction.load(name).draw(data, figure)
+    drawn = [line.get_xdata() for axes in figure.axes for line in axes.lines]
+    assert any(np.array_equal(x, data[key]) for x in drawn)
+
+
+def test_boundaries_can_be_drawn_from_the_stored_numbers_alone():
+    """Most points are on the side of their label; with a grid turned round it is half of them."""
+    data = stored("kgs-figure-3")
+    assert len(data["rates"]) == len(data["grids"]) == len(data["diversity"])
+    y, x, right = data["grid_y"], data["grid_x"], []
+    for text in data["grids"][-1]:
+        roots = np.frombuffer(base64.b64decode(text), np.int8).reshape(len(y), len(x)) / 127
+        outputs = RegularGridInterpolator((y, x), roots * np.abs(roots))
+        right.append(outputs(np.array(data["X"])[:, ::-1]) * data["y"] > 0)
+    assert np.mean(right) > 0.8
 
 
 @pytest.mark.slow

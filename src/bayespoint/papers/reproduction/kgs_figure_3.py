@@ -52,7 +52,9 @@ def measure(run: Run) -> Data:
     step = np.diff(tables["diversity"], axis=1)
     X, y = data_set(np.random.default_rng(run.entropy(0)))
     return {
-        "X": np.round(X, 3), "y": y, "grids": [done[k]["grids"] for k in range(len(RATES))],
+        "rates": RATES, "X": np.round(X, 3), "y": y,
+        "grid_x": grid_axes()[0], "grid_y": grid_axes()[1],
+        "grids": [done[k]["grids"] for k in range(len(RATES))],
         "n": len(step),
         "step_up": np.mean(step > 0, axis=0), **means(step=step, **tables),
     }  # fmt: skip
@@ -98,9 +100,14 @@ def diversity(outputs: Array) -> float:
     return 100 * float(np.mean(2 * positive * (n - positive) / (n * (n - 1))))
 
 
+def grid_axes() -> tuple[Array, Array]:
+    """Return where columns and rows of the grid are at which outputs are kept."""
+    return np.linspace(*ENDS[0], COLUMNS), np.linspace(*ENDS[1], ROWS)
+
+
 def grid() -> Array:
-    """Return the places at which outputs are kept."""
-    x, y = np.meshgrid(np.linspace(*ENDS[0], COLUMNS), np.linspace(*ENDS[1], ROWS))
+    """Return the places at which outputs are kept, row by row."""
+    x, y = np.meshgrid(*grid_axes())
     return np.column_stack([x.ravel(), y.ravel()])
 
 
@@ -120,7 +127,7 @@ def unpack(text: str) -> Array:
 def compare(data: Data) -> list[Row]:
     """Check that diversity rises from each rate to the next."""
     rows: list[Row] = []
-    for k, (low, high) in enumerate(pairwise(RATES)):
+    for k, (low, high) in enumerate(pairwise(data["rates"])):
         gain, error = data["step"][k], data["step_error"][k]
         rows.append(
             Claim(
@@ -145,9 +152,9 @@ def draw(data: Data, figure: Any) -> None:
 
     panels = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
     X, y = np.array(data["X"]), np.array(data["y"])
-    x0, x1 = (np.linspace(*ends, FINER * n) for ends, n in zip(ENDS, (COLUMNS, ROWS), strict=True))
+    x0, x1 = (zoom(data[key], FINER, order=1) for key in ("grid_x", "grid_y"))
     for axes, rate, texts, value in zip(
-        panels, RATES, data["grids"], data["diversity"], strict=True
+        panels, data["rates"], data["grids"], data["diversity"], strict=True
     ):
         for text in texts[:: len(texts) // SHOWN]:
             axes.contour(x0, x1, unpack(text), levels=[0], colors=["0.55"], linewidths=1.2)
@@ -212,9 +219,13 @@ next. {CHECK} draws of the noisy billiard check the sampler.""",
     finding="More label noise makes draws more diverse on the training set, as the paper says.",
     source="synthetic: 76 points in the plane; the paper's are not given",
     keys={
+        "rates": "rates of label noise",
         "X": "points of the first set",
         "y": "their labels",
-        "grids": "for each rate, outputs of 50 draws on a grid (base64)",
+        "grid_x": "where the columns of the grid are",
+        "grid_y": "where its rows are",
+        "grids": "for each rate, outputs of 50 draws on the grid, row by row (base64): a byte "
+        "each, 127 √(|output| / largest |output|) with the sign of the output",
         "n": "sets",
         "step": "rise of diversity from one rate to the next, in points",
         "step_up": "share of sets where it rises",

@@ -32,7 +32,7 @@ def measure(run: Run) -> Data:
     bpm, svm, mean = np.split(errors, [len(RATES), len(RATES) + len(SLACKS)], axis=1)
     true = bpm[:, [RATES.index(NOISE)]]
     numbers = means(bpm=bpm, svm=svm, mean=mean[:, 0], gap=svm - true, rate_gap=bpm - true)
-    return {"n": n} | numbers
+    return {"n": n, "rates": RATES, "slacks": SLACKS} | numbers
 
 
 def test_errors(seed: list[int], n: int) -> Array:
@@ -71,21 +71,22 @@ def compare(data: Data) -> list[Row]:
     """Compare the Bayes point machine at the true rate with the other one at all slacks."""
     gap, error = np.array(data["gap"]), np.array(data["gap_error"])
     best = int(np.argmin(data["svm"]))
-    true = RATES.index(NOISE)
-    beaten = [slack for slack, wins in zip(SLACKS, gap > ERRORS * error, strict=True) if wins]
+    true = data["rates"].index(NOISE)
+    slacks = data["slacks"]
+    beaten = [slack for slack, wins in zip(slacks, gap > ERRORS * error, strict=True) if wins]
     return [
         Claim(
             "the Bayes point machine with the true rate beats the support vector machine that does "
             "not allow for noise (nearly no slack)",
             gap[LEAST] > ERRORS * error[LEAST],
             f"{_value(data, 'bpm', true)} against {_value(data, 'svm', LEAST)} at λ = "
-            f"{SLACKS[LEAST]:g}; paired difference {gap[LEAST]:.2f} ± {error[LEAST]:.2f}",
+            f"{slacks[LEAST]:g}; paired difference {gap[LEAST]:.2f} ± {error[LEAST]:.2f}",
         ),
         Claim(
             "and no amount of slack makes up for that (our reading of the text)",
             bool(np.all(gap > ERRORS * error)),
             f"it is beaten for λ in {{{', '.join(f'{slack:g}' for slack in beaten)}}}; at λ = "
-            f"{SLACKS[best]:g} it is best, {_value(data, 'svm', best)}, paired difference "
+            f"{slacks[best]:g} it is best, {_value(data, 'svm', best)}, paired difference "
             f"{gap[best]:.2f} ± {error[best]:.2f}",
             unsaid="the paper does not say what its two angles are multiplied by, and its slacks "
             "are in the picture only",
@@ -101,15 +102,16 @@ def draw(data: Data, figure: Any) -> None:
     """Draw both curves with one axis of errors."""
     left, right = figure.subplots(1, 2, sharey=True)
     style = {"linewidth": 2.5, "markersize": 9, "capsize": 4}
-    left.errorbar(RATES, data["bpm"], data["bpm_error"], color=BLUE, marker="o", **style)
+    slacks = data["slacks"]
+    left.errorbar(data["rates"], data["bpm"], data["bpm_error"], color=BLUE, marker="o", **style)
     right.errorbar(
-        SLACKS, data["svm"], data["svm_error"], color=VERMILION, marker="s", linestyle="--", **style
+        slacks, data["svm"], data["svm_error"], color=VERMILION, marker="s", linestyle="--", **style
     )
     left.axvline(NOISE, color="0.6", linewidth=1.5, zorder=0)
     left.text(NOISE + 0.004, 5.02, "true rate", fontsize=13, va="bottom")
     right.axhline(data["mean"], color=BLACK, linestyle=":", linewidth=2)
-    right.text(SLACKS[0], data["mean"], "endless slack: Σ y x", fontsize=13, va="bottom")
-    right.text(SLACKS[0], 100 * NOISE, "least possible error", fontsize=13, va="bottom")
+    right.text(slacks[0], data["mean"], "endless slack: Σ y x", fontsize=13, va="bottom")
+    right.text(slacks[0], 100 * NOISE, "least possible error", fontsize=13, va="bottom")
     for axes in (left, right):
         axes.axhline(100 * NOISE, color="0.6", linewidth=1.5)
         axes.tick_params(labelleft=True)
@@ -125,13 +127,14 @@ def draw(data: Data, figure: Any) -> None:
 def thoughts(data: Data) -> str:
     """Return what we make of it, with the numbers of the run."""
     gap, error = np.array(data["gap"]), np.array(data["gap_error"])
-    beaten = [slack for slack, wins in zip(SLACKS, gap > ERRORS * error, strict=True) if wins]
+    values, slacks = data["rates"], data["slacks"]
+    beaten = [slack for slack, wins in zip(slacks, gap > ERRORS * error, strict=True) if wins]
     rates, rate_error = np.abs(data["rate_gap"]), data["rate_gap_error"]
     return f"""The Bayes point machine beats the support vector machine up to λ =
-{max(beaten, default=0):g}, and hardly depends on the assumed rate: from {RATES[1]:g} to
-{RATES[-1]:g} its error differs from that at the true rate by {rates[1:].max():.2f} points or less,
-and at {RATES[0]:g} by {rates[0]:.2f} ± {rate_error[0]:.2f}. With much slack the support vector
-machine is better, by {-gap[-1]:.2f} ± {error[-1]:.2f} points at λ = {SLACKS[-1]:g}. We put that
+{max(beaten, default=0):g}, and hardly depends on the assumed rate: from {values[1]:g} to
+{values[-1]:g} its error differs from that at the true rate by {rates[1:].max():.2f} points or less,
+and at {values[0]:g} by {rates[0]:.2f} ± {rate_error[0]:.2f}. With much slack the support vector
+machine is better, by {-gap[-1]:.2f} ± {error[-1]:.2f} points at λ = {slacks[-1]:g}. We put that
 down to the data: with growing λ the machine tends to Σ y x, and these points crowd around w* and
 its opposite, so that Σ y x finds w* ({data["mean"]:.2f} %) almost without regard to the boundary.
 With another reading of the angles the points would lie elsewhere; and if the paper's slacks end
@@ -165,6 +168,8 @@ so that 5 % is the least error.""",
     source="synthetic, as the paper describes; the scale of its angles is our reading",
     keys={
         "n": "data sets",
+        "rates": "assumed rates q of label noise",
+        "slacks": "values of λ",
         "bpm": "error in % of the Bayes point machine for each assumed rate",
         "svm": "error of the support vector machine for each slack",
         "mean": "error of Σ y x, the limit of much slack",

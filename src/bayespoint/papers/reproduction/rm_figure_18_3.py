@@ -50,7 +50,8 @@ def measure(run: Run) -> Data:
         "polygon": polygons.POLYGON, "circle": circle, "radius": radius, "ellipse": ellipse,
         "matrix": matrix, "mass": polygons.centroid(polygons.POLYGON),
         "bayes": polygons.bayes_point(polygons.POLYGON, angles),
-        "shown_rms": shown[0], "shown_distance": shown[1], "n": n,
+        "shown_rms": shown[0], "shown_distance": shown[1],
+        "stretches": STRETCHES, "n": n,
         "rms": np.mean(rms, axis=1), "rms_error": stderr(rms, axis=1),
         "distance": np.mean(distance, axis=1),
         "mass_over_circle": duel(rms, "mass", "circle"),
@@ -94,7 +95,7 @@ def duel(values: Array, first: str, second: str) -> Array:
 
 def compare(data: Data) -> list[Row]:
     """Compare centre of mass, circle and ellipse, in elongated polygons."""
-    strong = STRETCHES.index(STRONG)
+    strong = data["stretches"].index(STRONG)
     rms, off = (
         dict(zip(CENTRES, data[key], strict=True)) for key in ("shown_rms", "shown_distance")
     )
@@ -158,13 +159,14 @@ def draw(data: Data, figure: Any) -> None:
 def draw_curves(data: Data, axes: Any) -> None:
     """Draw the mean rms difference of areas against the stretch."""
     rms, errors = 100 * np.array(data["rms"]), 100 * np.array(data["rms_error"])
+    stretches = data["stretches"]
     for k, name in enumerate(CENTRES):
         axes.errorbar(
-            STRETCHES, rms[:, k], errors[:, k], label=LABELS[name], linewidth=2, markersize=9,
+            stretches, rms[:, k], errors[:, k], label=LABELS[name], linewidth=2, markersize=9,
             capsize=4, **STYLES[name],
         )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_xticks(STRETCHES, [str(stretch) for stretch in STRETCHES])
+    axes.set_xticks(stretches, [str(stretch) for stretch in stretches])
     axes.minorticks_off()
     axes.set_ylim(0, None)
     label_axes(axes, "stretch of random polygons", "rms difference of\nareas (% of area)")
@@ -215,9 +217,10 @@ line through it. Before the run we took "strongly elongated" to mean stretched b
         "bayes": "Bayes point",
         "shown_rms": "root mean square differences of areas of circle, ellipse and mass in "
         "that polygon",
-        "shown_distance": "their distances to the Bayes point",
+        "shown_distance": "their distances to the Bayes point, in diameters of the polygon",
+        "stretches": "factors by which random polygons are stretched along one axis",
         "n": "random polygons for each stretch",
-        "rms": "mean root mean square differences, by stretch and centre",
+        "rms": "mean root mean square differences, by stretch and centre (circle, ellipse, mass)",
         "rms_error": "their standard errors",
         "distance": "mean distances to the Bayes point",
         "mass_over_circle": "by stretch: how often the centre of mass is better than the circle's, "
