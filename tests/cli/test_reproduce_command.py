@@ -98,6 +98,11 @@ def test_an_item_that_fails_does_not_stop_the_others(tmp_path, items):
 def test_verdicts_do_not_change_the_exit_status(tmp_path, items):
     items[ONE] = replace(items[ONE], compare=lambda _: [Claim("x", False, "seen")])
     assert "refuted" in reproduce(ONE, "--output", tmp_path)
+    asked = Claim("x", False, "seen", ours=True)
+    items[ONE] = replace(items[ONE], compare=lambda _: [asked, replace(asked, holds=True)])
+    said = reproduce(ONE, "--output", tmp_path)
+    assert f"{ONE}: answered" in said
+    assert "2 questions of our own: 1 yes, 1 no." in said
 
 
 def test_all_means_all_and_names_are_taken_once(tmp_path, items):

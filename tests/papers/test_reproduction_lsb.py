@@ -8,7 +8,7 @@ from scipy.stats import ks_2samp, kstest
 from bayespoint import VersionSpace, inference
 from bayespoint.papers.reproduction import lsb_figure_1, lsb_question
 from bayespoint.papers.reproduction.folder import plain
-from bayespoint.papers.reproduction.item import OPEN, REFUTED, REPRODUCED
+from bayespoint.papers.reproduction.item import NO, OPEN, REFUTED, REPRODUCED, YES
 
 # ---------------------------------------------------------------------- figure 1
 
@@ -125,11 +125,11 @@ def test_the_question_can_be_answered_both_ways():
     name, data = "lsb-question", stored("lsb-question")
     found = verdicts(name, data)
     assert len(found) == 8
-    assert found[:3] == [REFUTED] * 3  # angle, margin, test outputs
+    assert found[:3] == [NO] * 3  # angle, margin, test outputs
     # A second billiard in the place of the perceptrons.
     same = {f"{problem}__perceptron": part["check"] for problem, part in data.items()}
     found = verdicts(name, data, **same)
-    assert found[:4] == [REPRODUCED] * 4
+    assert found[:4] == [YES] * 4
     assert found[-1] == OPEN  # repeats: not in draws of a continuous law
 
 

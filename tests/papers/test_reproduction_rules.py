@@ -84,16 +84,29 @@ def test_what_the_paper_leaves_out_makes_a_row_open_only_where_it_fails():
     assert overall([*rows, bad]) == "refuted"
 
 
-def test_our_questions_are_counted_apart_and_decide_only_where_there_is_nothing_else():
+def test_our_questions_are_answered_and_counted_apart():
     good, asked = Claim("a", True, ""), Claim("b", False, "", ours=True)
-    assert asked.verdict == "refuted"
-    assert asked.cells()[1] == "our question"
+    assert asked.cells()[1:] == ("our question", "", "no")
+    assert replace(asked, holds=True).verdict == "yes"
+    assert replace(asked, unsaid="why").verdict == "open"
     assert overall([good, asked]) == "reproduced"
-    assert overall([asked]) == "refuted"
+    assert overall([replace(good, holds=False), asked]) == "refuted"
     rows = [{"verdict": row.verdict, "ours": row.ours} for row in (good, asked)]
     assert pages.share([{"verdict": "reproduced", "rows": rows}]) == (
         "1 item: 1 reproduced; 1 published number or statement: 1 reproduced; "
         "1 question of our own: 1 no."
+    )
+
+
+def test_an_item_that_only_asks_refutes_nothing():
+    no = Claim("a", False, "", ours=True)
+    yes, unclear = replace(no, holds=True), replace(no, unsaid="why")
+    for rows in ([no], [yes], [yes, no, unclear]):
+        assert overall(rows) == "answered"
+    assert overall([unclear, unclear]) == "open"
+    rows = [{"verdict": row.verdict, "ours": True} for row in (yes, no, unclear)]
+    assert pages.share([{"verdict": "answered", "rows": rows}]) == (
+        "1 item: 1 answered; 3 questions of our own: 1 yes, 1 no, 1 open."
     )
 
 

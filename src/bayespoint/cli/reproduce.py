@@ -19,10 +19,20 @@ from bayespoint.papers import reproduction, sources
 from bayespoint.papers.datasets import DataNotFoundError
 from bayespoint.papers.reproduction import folder as folders
 from bayespoint.papers.reproduction import pages
-from bayespoint.papers.reproduction.item import BETTER, BY_CONSTRUCTION, OPEN, REFUTED, REPRODUCED
+from bayespoint.papers.reproduction.item import (
+    ANSWERED,
+    BETTER,
+    BY_CONSTRUCTION,
+    NO,
+    OPEN,
+    REFUTED,
+    REPRODUCED,
+    YES,
+)
 
 STYLES = {
     REPRODUCED: "green", BETTER: "cyan", REFUTED: "red", OPEN: "yellow", BY_CONSTRUCTION: "dim",
+    ANSWERED: "blue", YES: "blue", NO: "blue",
 }  # fmt: skip
 
 

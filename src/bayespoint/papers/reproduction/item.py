@@ -15,6 +15,9 @@ Data: TypeAlias = dict[str, Any]
 
 REPRODUCED, BETTER, REFUTED, OPEN = "reproduced", "better", "refuted", "open"
 
+# Of questions that no paper answers: of a row, and of an item that has no other rows.
+YES, NO, ANSWERED = "yes", "no", "answered"
+
 # Of a statement that our run could not contradict: it does not count.
 BY_CONSTRUCTION = "holds by construction"
 
@@ -111,10 +114,10 @@ class Claim:
         that cannot come out otherwise. Such a row is shown, and counts only if it fails.
     unsaid : str, default=""
         What the paper does not say and what could explain that it fails: it is open then, without
-        it refuted.
+        it refuted, or answered with no.
     ours : bool, default=False
         Whether the paper does not say it: a question of ours, or more than the paper claims. Such
-        rows are counted apart, and decide the verdict of an item only if it has no others.
+        rows are answered with yes, no or open, and counted apart.
     """
 
     what: str
@@ -128,8 +131,10 @@ class Claim:
     def verdict(self) -> str:
         """Whether the statement holds."""
         if not self.holds:
-            return _missed(self.unsaid)
-        return BY_CONSTRUCTION if self.by_construction else REPRODUCED
+            return _missed(self.unsaid, NO if self.ours else REFUTED)
+        if self.by_construction:
+            return BY_CONSTRUCTION
+        return YES if self.ours else REPRODUCED
 
     def cells(self) -> tuple[str, str, str, str]:
         """Return what a table shows: what, published, ours, verdict."""
@@ -139,9 +144,9 @@ class Claim:
 Row: TypeAlias = Quantity | Claim
 
 
-def _missed(unsaid: str) -> str:
+def _missed(unsaid: str, verdict: str = REFUTED) -> str:
     """Return the verdict of a row that does not come out as the paper has it."""
-    return OPEN if unsaid else REFUTED
+    return OPEN if unsaid else verdict
 
 
 def left_open(unsaid: str, rows: Iterable[Row]) -> list[Row]:
@@ -158,9 +163,12 @@ def overall(rows: Sequence[Row]) -> str:
     """Return the verdict of an item: refuted or open if one row is, else better, else reproduced.
 
     Rows that hold by construction do not count, nor questions of ours beside what the paper says.
+    An item of such questions only is answered, or open if all of them are.
     """
     theirs = [row for row in rows if not (isinstance(row, Claim) and row.ours)]
-    verdicts = {row.verdict for row in theirs or rows}
+    if not theirs:
+        return OPEN if all(row.verdict == OPEN for row in rows) else ANSWERED
+    verdicts = {row.verdict for row in theirs}
     for verdict in (REFUTED, OPEN, BETTER):
         if verdict in verdicts:
             return verdict

@@ -7,18 +7,21 @@ from pathlib import Path
 from bayespoint.papers.reproduction import load
 from bayespoint.papers.reproduction.folder import Record, read_folder, write
 from bayespoint.papers.reproduction.item import (
+    ANSWERED,
     BETTER,
     BY_CONSTRUCTION,
+    NO,
     OPEN,
     REFUTED,
     REPRODUCED,
+    YES,
     Item,
 )
 
 INDEX = "index.md"
 VERDICTS = (REPRODUCED, BETTER, REFUTED, OPEN)
-# What a verdict means for a question of ours.
-ANSWERS = {REPRODUCED: "yes", REFUTED: "no"}
+# All verdicts of items and of rows, as sentences count them.
+WORDS = (REPRODUCED, BETTER, REFUTED, ANSWERED, YES, NO, OPEN)
 PAPERS = {
     "LSB": "Herbrich and Graepel, *Large Scale Bayes Point Machines*, 2001",
     "JMLR": "Herbrich, Graepel and Campbell, *Bayes Point Machines*, 2001",
@@ -35,11 +38,13 @@ HOW_TO_READ = """\
   below the table says why.
 - *Open*: it does not hold in our run, but the paper leaves out something that could explain the
   difference. The line below the table says what.
+- *Answered*: the paper only asks, so that all rows of the item are questions of ours. The sentence
+  after the verdict is our answer.
 
-The verdict of an item is that of its worst row, in the order refuted, open, better, reproduced.
-Statements that no run could contradict (*holds by construction*) are shown but not counted. Rows
-marked *our question* go beyond what the paper claims. They are answered with yes, no or open,
-counted separately, and decide the verdict only of the item `lsb-question`, which has no other rows.
+The verdict of any other item is that of its worst row, in the order refuted, open, better,
+reproduced. Statements that no run could contradict (*holds by construction*) are shown but not
+counted. Rows marked *our question* go beyond what the paper claims. They are answered with yes, no
+or open, counted separately, and do not count for the verdict of an item that has other rows.
 Numbers after ± are standard errors. If a paper gives none for a single run, we use the spread of
 single runs of ours. Whether a row that fails is open or refuted was decided after its outcome was
 known, from what the paper leaves out; each row states its limits."""
@@ -73,7 +78,8 @@ a new run. The keys of a JSON file:
 - `rows`: one object per row of the table, with `what`, `unsaid` (what the paper leaves out) and
   `verdict`. Numbers have `published`, `measured`, their standard errors `published_error` and
   `measured_error`, `tolerance`, `better` (which direction) and `digits` (in print). Statements have
-  `holds`, `seen` (what our run shows), `by_construction` and `ours` (our question).
+  `holds`, `seen` (what our run shows), `by_construction` and `ours` (our question, whose verdict
+  is `yes`, `no` or `open`).
 - `cells`: the same rows as text: what, published, ours, verdict.
 """
 
@@ -109,7 +115,7 @@ def share(records: list[Record]) -> str:
         ("item", "items", items, _in_words(items)),
         ("published number or statement", "published numbers and statements", theirs,
          _in_words(theirs)),
-        ("question of our own", "questions of our own", ours, _answered(ours)),
+        ("question of our own", "questions of our own", ours, _in_words(ours)),
     )  # fmt: skip
     texts = [
         f"{found.total()} {one if found.total() == 1 else many}: {words}"
@@ -120,12 +126,7 @@ def share(records: list[Record]) -> str:
 
 
 def _in_words(found: Counter[str]) -> str:
-    words = (*VERDICTS[:3], *ANSWERS.values(), OPEN)
-    return ", ".join(f"{found[word]} {word}" for word in words if found[word])
-
-
-def _answered(found: Counter[str]) -> str:
-    return _in_words(Counter({ANSWERS.get(verdict, verdict): n for verdict, n in found.items()}))
+    return ", ".join(f"{found[word]} {word}" for word in WORDS if found[word])
 
 
 def index(records: list[Record]) -> str:
@@ -220,7 +221,7 @@ def _run_line(record: Record) -> str:
     item = load(record["name"])
     theirs, ours = counts([record]), counts([record], ours=True)
     both = [_in_words(theirs)] if theirs else []
-    both += [f"our questions: {_answered(ours)}"] if ours else []
+    both += [f"our questions: {_in_words(ours)}"] if ours else []
     return (
         f"| [{item.place}](#{anchor(item.name)}) | {_one_line(item.source)} | {'; '.join(both)} | "
         f"{record['n_jobs']} | {record['seconds']:.0f} |"
@@ -243,9 +244,7 @@ def _section(item: Item, record: Record) -> list[str]:
         "| | published | ours | |",
         "|---|---|---|---|",
     ]
-    for row, (what, published, ours, verdict) in zip(record["rows"], record["cells"], strict=True):
-        answer = ANSWERS.get(verdict, verdict) if row.get("ours", False) else verdict
-        lines += [f"| {' | '.join(map(_escaped, (what, published, ours, answer)))} |"]
+    lines += [f"| {' | '.join(map(_escaped, cells))} |" for cells in record["cells"]]
     unsaid = dict.fromkeys(row["unsaid"] for row in record["rows"] if row["verdict"] == OPEN)
     lines += ["", f"*Open, because* {'; '.join(unsaid)}."] if unsaid else []
     lines += _splits(record["data"].get("origins", {}))
