@@ -48,9 +48,24 @@ def test_its_table_is_that_of_sample_onion():
     assert_allclose(clf.log_volume_, table.log_volume, atol=0.5)
     assert clf.counts_.sum() <= 2000
     X_new, y_new = make_data(seed=1, n=300)
-    ours = clf.error_table(X_new, y_new).sum(axis=2)
+    signs = [clf.with_shells(cell).cosines(X_new) > 0 for cell in np.ndindex(3, 3)]
+    ours = np.sum(signs != y_new, axis=1).reshape(3, 3)
     cross = (rbf_kernel(X_new, X, gamma=GAMMA) + 1) / 2
     assert np.abs(ours - table.errors(cross, 2 * y_new - 1).sum(axis=2)).max() <= 15
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 1, 1: 5}], ids=["plain", "weighted"])
+def test_its_table_counts_what_the_classifier_of_each_shell_decides(class_weight):
+    X_new, y_new = make_data(seed=1, n=300)
+    clf = clone(fitted(shells=(0, 1))).set_params(class_weight=class_weight).fit(*make_data())
+    table = clf.error_table(X_new, y_new)
+    for cell in np.ndindex(3, 3):
+        wrong = clf.with_shells(cell).predict(X_new) != y_new
+        assert_array_equal(table[cell], [np.sum(wrong[y_new == c]) for c in clf.classes_])
+    assert table[0, 1].sum() == np.sum(clf.predict(X_new) != y_new)
+    # Links move boundaries here: signs of the centres make other errors.
+    signs = [clf.with_shells(cell).cosines(X_new) > 0 for cell in np.ndindex(3, 3)]
+    assert np.any(table.sum(axis=2).ravel() != np.sum(signs != y_new, axis=1))
 
 
 @pytest.mark.parametrize("shells", ["best", (0, 1), 0.05])
@@ -293,6 +308,7 @@ def test_without_data_it_shows_leave_one_out_errors(plt):
     pipe = make_pipeline(StandardScaler(), OnionClassifier(depth=1, n_draws=500, random_state=0))
     display = OnionDisplay.from_estimator(pipe.fit(X, y))
     assert_array_equal(display.errors, pipe[-1].loo_errors_)
+    assert "by the sign of the centre" in display.name  # the link may decide otherwise
     assert not display.ax_.patches  # all shells decide
     table = onion.sample_onion(VersionSpace(np.eye(4), [1, 1, -1, -1]), 1, 500, random_state=0)
     display = OnionDisplay.from_onion(table)

@@ -24,6 +24,8 @@ COLOUR_MAP = "Blues"
 # Cells darker than this share of the range have white text.
 DARK = 0.6
 
+LEFT_OUT = "Leave-one-out errors,\nby the sign of the centre"
+
 CELL_INCHES = (1.0, 0.72)
 FRAME_INCHES = (2.6, 1.3)
 
@@ -131,6 +133,10 @@ class OnionDisplay:
     ) -> Self:
         """Draw the errors of every shell of a fitted classifier.
 
+        On X and y each shell decides as `with_shells` makes it, with its link and class weights
+        (`error_table`). Leave-one-out errors count by the sign of its centre's output
+        (``loo_errors_``), since the link is fitted to these outputs.
+
         Parameters
         ----------
         estimator : OnionClassifier
@@ -153,13 +159,13 @@ class OnionDisplay:
         errors = last.loo_errors_ if X is None else last.error_table(X, y)
         return cls(
             errors=errors, chosen=last.shells_ if isinstance(last.shells_, tuple) else None,
-            name="Leave-one-out errors" if X is None else f"Errors on {len(y)} test points",
+            name=LEFT_OUT if X is None else f"Errors on {len(y)} test points",
             classes=last.classes_.tolist(),
         ).plot(ax)  # fmt: skip
 
     @classmethod
     def from_onion(cls, onion: Onion, cross: Any = None, y: Any = None, *, ax: Any = None) -> Self:
-        """Draw the errors of every shell of an `Onion`.
+        """Draw the errors of every shell of an `Onion`, by the sign of its centre's output.
 
         Parameters
         ----------
@@ -183,7 +189,7 @@ class OnionDisplay:
             return cls(errors=onion.errors(cross, y), name=name).plot(ax)
         errors = onion.leave_one_out_errors()
         chosen = onion.best_cell(errors)
-        return cls(errors=errors, chosen=chosen, name="Leave-one-out errors").plot(ax)
+        return cls(errors=errors, chosen=chosen, name=LEFT_OUT).plot(ax)
 
 
 def _words(errors: Array) -> str:

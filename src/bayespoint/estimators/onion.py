@@ -20,7 +20,7 @@ from bayespoint.estimators.settings import Settings, settle
 from bayespoint.estimators.shells import Shells, checked_shells, draw_shells
 from bayespoint.estimators.trials import problem_of
 from bayespoint.inference.draws import Plan
-from bayespoint.inference.onion.table import check_depth, error_table
+from bayespoint.inference.onion.table import check_depth
 from bayespoint.space.host import Host
 from bayespoint.space.links import fit_link
 
@@ -68,8 +68,8 @@ class OnionClassifier(KernelClassifier):
     shells_ : tuple of int or float
         The shell chosen, or the rate of the mixture.
     loo_errors_ : ndarray of shape (n_minus + 1, n_plus + 1, 2)
-        Leave-one-out errors of each shell on the first and on the second class, without
-        ``class_weight``; NaN for shells without draws.
+        Leave-one-out errors of each shell on the first and on the second class, by the sign of its
+        centre's output, without link and ``class_weight``; NaN for shells without draws.
     edge_share_ : float
         Share of the mixture that lies in the deepest shells of the table; if it is large, a larger
         ``depth`` would change the result.
@@ -315,7 +315,9 @@ class OnionClassifier(KernelClassifier):
         return small
 
     def error_table(self, X: Any, y: Any) -> Array:
-        """Errors of the centre of every shell on new points, as in R&M's table 18.1.
+        """Errors on new points of the classifiers that decide by one shell, like R&M's table 18.1.
+
+        Each is that of `with_shells`, with its link and class weights.
 
         Parameters
         ----------
@@ -327,20 +329,18 @@ class OnionClassifier(KernelClassifier):
         ndarray of shape (n_minus + 1, n_plus + 1, 2)
             Errors among points of the first and of the second class; NaN where no draw fell.
         """
-        centres = self._needed_table().centres()
-        y, asked = np.asarray(y), self.prepared(X)
-        n = asked.X.shape[0]
+        counts = self._needed_table().counts
+        y, n = np.asarray(y), self.prepared(X).X.shape[0]
         if y.shape != (n,) or not np.all(np.isin(y, self.classes_)):
             raise ValueError(
                 f"y must hold one label of {self.classes_.tolist()} for each of {n} rows "
                 f"of X; got shape {y.shape}, labels {np.unique(y)[:5].tolist()}."
             )
-        flat = centres.reshape(-1, centres.shape[-1])
-        held = ~np.isnan(flat[:, 0])
-        outputs = np.full((len(flat), n), np.nan)
-        outputs[held] = self.predictor_.support.outputs(asked, flat[held]).T
-        sign = np.where(y == self.classes_[1], 1, -1)
-        return error_table(outputs.reshape(*centres.shape[:2], -1), sign)
+        errors = np.full((*counts.shape, 2), np.nan)
+        for row, column in np.argwhere(counts):
+            wrong = y != self.with_shells((row, column)).predict(X)
+            errors[row, column] = [np.sum(wrong & (y == label)) for label in self.classes_]
+        return errors
 
     def _needed_table(self) -> Shells:
         check_is_fitted(self)
