@@ -326,6 +326,17 @@ def test_a_shell_without_draws_is_a_dash():
 
 
 @pytest.mark.usefixtures("plt")
+def test_labels_of_a_small_table_are_not_cut():
+    display = OnionDisplay.from_estimator(fitted(depth=1))
+    figure = display.figure_
+    figure.canvas.draw()
+    for label in (display.ax_.xaxis.label, display.ax_.yaxis.label, figure.axes[1].yaxis.label):
+        box = label.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.usefixtures("plt")
 def test_the_picture_refuses_what_it_cannot_draw():
     X, y = make_data()
     with pytest.raises(ValueError, match="give both X and y"):

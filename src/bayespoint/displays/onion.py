@@ -28,6 +28,8 @@ LEFT_OUT = "Leave-one-out errors,\nby the sign of the centre"
 
 CELL_INCHES = (1.0, 0.72)
 FRAME_INCHES = (2.6, 1.3)
+# Of a small table: lower ones cut the labels of the axes.
+LEAST_HEIGHT = 3.8
 
 
 class OnionDisplay:
@@ -86,7 +88,7 @@ class OnionDisplay:
         rows, columns = self.errors.shape[:2]
         size = (
             FRAME_INCHES[0] + CELL_INCHES[0] * columns,
-            FRAME_INCHES[1] + CELL_INCHES[1] * rows,
+            max(FRAME_INCHES[1] + CELL_INCHES[1] * rows, LEAST_HEIGHT),
         )
         ax = axes_of(self, ax, size)
         total = self.errors.sum(axis=2)
