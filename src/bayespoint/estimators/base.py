@@ -251,9 +251,9 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         Returns
         -------
         Uncertainty
-            A named tuple of two arrays of shape (n_samples,): ``removable``, because the
-            classifiers of the posterior contradict each other or no training row says anything
-            about the point, and ``irreducible``, because each of them is unsure.
+            A named tuple of two arrays of shape (n_samples,): ``removable``, because classifiers of
+            the posterior disagree or no training row is near, and ``irreducible``, from softness
+            and label noise.
 
         Examples
         --------
@@ -397,9 +397,9 @@ class KernelClassifier(CheckedScore, BaseEstimator):
     def held_out_proba_(self) -> Array:
         """Probabilities of each training row without it, of shape (n_samples, n_classes).
 
-        With EP they are given the labels of all other rows; with perceptrons they come from the
-        draws that had not yet seen the row. If rows are equal, only one of them is left out. Rows
-        of weight 0 have `predict_proba`.
+        With EP they depend on the labels of all other rows; with perceptrons they come from draws
+        that had not yet seen the row. If rows are equal, only one of them is left out. For rows of
+        weight 0 they are those of `predict_proba`.
         """
         check_is_fitted(self)
         if self.trained_.held_out is None:
@@ -495,7 +495,7 @@ class KernelClassifier(CheckedScore, BaseEstimator):
             Largest change of `cosines`, which lie between -1 and 1, at any point.
         n_points : int, optional
             Number of support points to keep at most. If they are too few for ``tol``, their
-            coefficients keep cosines and probabilities at all support points as well as possible;
+            coefficients keep cosines and probabilities at all support points as close as possible;
             how much other cosines change is then not bounded, so compare errors on other data.
 
         Returns

@@ -29,15 +29,15 @@ from bayespoint.inference.methods import METHODS
 from bayespoint.space.given import checked_weights
 from bayespoint.space.host import Place
 
-# What takes less memory than a fit that has none.
+# How a fit takes less memory.
 FIT_LESS = "Free some, pass float32 or fewer points, use inference='perceptron'"
 
-# What learns rows that wait: one at a time, since predictions may ask for it from several threads.
+# One thread at a time learns waiting rows; predictions in several threads may ask for it.
 ABSORBING = threading.RLock()
 
 
 def _start_anew() -> None:
-    """Have nobody learn in a process that was forked: another thread may have held the lock."""
+    """Free the lock in a forked process: another thread may have held it."""
     global ABSORBING
     ABSORBING = threading.RLock()
 
@@ -60,7 +60,7 @@ def _learns_on(clf: "BayesPointClassifier") -> bool:
 
 
 class BayesPointClassifier(KernelClassifier):
-    """Kernel classifier that averages over many classifiers consistent with the data.
+    """Kernel classifier that averages over many classifiers that agree with the data.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class BayesPointClassifier(KernelClassifier):
           more slowly.
         - "ep": expectation propagation, a Gaussian approximation of the posterior, with
           ``log_evidence_``. With all rows at once ("exact EP") it needs six m × m matrices and two
-          more per class; many rows are divided into cells (``cell_size``).
+          more per class; if there are many rows, they are divided into cells (``cell_size``).
         - "auto": exact EP if its sweeps take at most a few seconds (up to about 2,200 points of two
           classes, 460 of ten) and ``cache_size`` is large enough. Otherwise EP by cells, or
           perceptrons if they are clearly better at predicting held-out labels of at most 10,000
@@ -147,9 +147,9 @@ class BayesPointClassifier(KernelClassifier):
         How predictions follow from the posterior.
 
         - "bayes_point": by the centre of the draws.
-        - "vote": by the mean of the exact predictive probability over the draws, including what the
-          training points leave open, softness and the mean rate of label noise. Four m × m matrices
-          must fit into ``cache_size``.
+        - "vote": by the mean of the exact predictive probability over the draws, including the
+          uncertainty far from training points, softness and the mean rate of label noise. Four
+          m × m matrices must fit into ``cache_size``.
         - "calibrated" (EP only): by votes, calibrated on held-out labels. At least 0.1 / n is left
           to all other classes together, before class weights, so that no class gets probability 0
           only because none of n rows had it.
@@ -182,12 +182,12 @@ class BayesPointClassifier(KernelClassifier):
         Memory for kernel rows, in MB; at least 128 rows are kept. Perceptron runs take up to a
         quarter more.
     max_time : float, optional
-        Seconds after which fitting stops and uses what it has. With 1,500 rows or more, EP and
+        Seconds after which fitting stops and uses what it has. With 1,000 rows or more, EP and
         perceptrons first fit 500 rows, and the fit that predicts held-out labels better is kept:
         `inference_reason_` says which. If there is little time for all rows, they are fitted in
-        small cells with the settings of the first fit. Fewer perceptron runs then share kernel
-        rows, so that some of them finish in time; a fit without a limit is faster. The billiard
-        always factorises its m × m matrix first.
+        small cells with the settings of the first fit. Perceptrons run in smaller groups, so that
+        some of them finish in time; all together, they take longer than without a limit. The
+        billiard always factorises its m × m matrix first.
     tol : float, default=1e-3
         Drawing stops early once the Monte Carlo error of every Bayes point, an angle in radians,
         is below this. EP stops once no output changes by more than this many of its standard
@@ -421,8 +421,8 @@ class BayesPointClassifier(KernelClassifier):
         The first call is a fit by EP. All rows are fitted again when their number has doubled
         since settings were chosen, unless settings are given or rows were dropped. Otherwise new
         rows join the cells that they fall into, and a cell is swept when it has grown by half, or
-        before a prediction. Rows take at most half of ``cache_size``; if there are more, the
-        oldest are dropped, and landmarks keep part of their information.
+        before a prediction. Rows may take half of ``cache_size``; then the oldest are dropped, and
+        landmarks keep part of their information.
 
         Each call first predicts its rows, or those of some cells: `log_predictive_` has the mean
         log-probability of their labels, and probabilities are calibrated on the newest

@@ -137,7 +137,7 @@ class OnionClassifier(KernelClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "OnionClassifier":
-        """Draw classifiers of all shells, and choose those that decide.
+        """Draw classifiers from all shells, and choose the shells that predict.
 
         Parameters
         ----------

@@ -55,10 +55,10 @@ class PredictionSetClassifier(WrappingClassifier):
         Folds whose held-out rows calibrate the sets. "auto": no folds if the classifier has
         held-out probabilities of its training rows (``held_out_proba_``), otherwise five folds with
         the settings that the final fit has chosen. With fewer than 400 rows and settings that are
-        chosen from the data, five folds that choose their own, because with so few rows it matters
-        that a held-out row has helped to choose the settings. "prefit": `estimator` is already
-        fitted, and `fit` gets rows that it has not seen; only this, and a ``FrozenEstimator`` with
-        any `cv`, has a proof (see Notes).
+        chosen from the data, each of five folds chooses its own, because then it matters that a
+        held-out row has helped to choose the settings. "prefit": `estimator` is already fitted, and
+        `fit` gets rows that it has not seen; only this, and a ``FrozenEstimator`` with any `cv`,
+        has a proof (see Notes).
 
     Attributes
     ----------
@@ -82,12 +82,12 @@ class PredictionSetClassifier(WrappingClassifier):
     With ``cv="prefit"`` or a ``FrozenEstimator``, and rows that are exchangeable with future rows
     (as independent rows of one distribution are), the probability that a set holds the true class
     is at least `confidence_level`, over the rows given to `fit` and the new one; with `per_class`,
-    given its class. It is not a promise for every single x.
+    given its class. This does not hold for every single x.
 
     With ``held_out_proba_`` and folds no rows are set aside, and nothing is proved: scores of
     held-out rows are used like those of new rows, although settings were chosen with all of them
-    (unless there are few rows), and the final model has seen more rows. Thresholds then aim at
-    `confidence_level` itself, by one of two neighbouring scores, instead of at least that. With
+    (unless there are few rows), and the final model has seen more rows. Thresholds then aim at a
+    coverage of `confidence_level`, not of at least that, by one of two neighbouring scores. With
     `per_class` and ``held_out_proba_``, the odds of each row's class are multiplied by n / (n - 1)
     for a class of n rows, because the model of a new row has one more row of its class.
     ``benchmarks/decisions.py`` measures the coverage.

@@ -28,7 +28,7 @@ class RejectingClassifier(WrappingClassifier):
 
     A case is decided if its confidence is above ``threshold_``, which `fit` finds from held-out
     cases: for a given coverage, for a limit on the error rate, or for limits per class. With
-    `costs`, the decision is the one with the least expected cost, which may be to reject.
+    `costs`, the decision is the one with the lowest expected cost, which may be to reject.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ class RejectingClassifier(WrappingClassifier):
         true class to a mapping from decision to cost, uses names instead, and "reject" for
         rejecting. A callable gets X and returns an array of shape (n_samples, n_classes,
         n_decisions). Costs may be any finite numbers; gains are negative. `predict` takes the
-        decision with the least expected cost, and rejects on a tie. The estimator must not have a
+        decision with the lowest expected cost, and rejects on a tie. The estimator must not have a
         ``class_weight``, which would count in addition to the costs.
     min_precision : dict, default=None
-        From class to share: at least this share of the cases that get this label must have it.
+        Maps a class to a share: at least this share of the cases that get this label must have it.
         Cases are rejected until that is shown on held-out cases, with a warning if it cannot be.
         All limits hold together with probability ``1 - delta``; this is proved with
         ``cv="prefit"`` (see Notes).
     min_recall : dict, default=None
-        From class to share: at least this share of the cases of this class must get its label or
-        be rejected, so that at most the rest gets another label. Otherwise as `min_precision`.
+        Maps a class to a share: at least this share of the cases of the class must get its label or
+        be rejected. Otherwise as `min_precision`.
     confidence : {"auto", "probability", "gap", "output", "vote"} or callable, default="auto"
         How the confidence of a case is measured. "auto": "probability" or "gap", whichever ranks
         held-out cases better (``confidence_`` says which). "probability": the probability of the
@@ -116,9 +116,8 @@ class RejectingClassifier(WrappingClassifier):
     With ``cv="prefit"`` the bound at each threshold is exact: if the rows given to `fit` and future
     rows are drawn independently from one distribution, then the probability, over the rows given
     to `fit`, that the true risk of decided cases exceeds `max_risk` is at most `delta`. Several
-    thresholds are tested one after the other, which assumes that they are fixed beforehand; here
-    they are ranks of the confidences, for which this is not proved, but tested on data whose risk
-    is known.
+    thresholds are tested in turn, which assumes that they are fixed beforehand; here they are ranks
+    of the confidences, for which this is not proved, but tested on data with known risk.
 
     With folds, the bound is computed from the models of the folds, each on rows it has not seen,
     and used for `estimator_`, which is fitted on all rows. It holds if `estimator_` makes no more
@@ -286,7 +285,7 @@ class RejectingClassifier(WrappingClassifier):
 
     @available_if(_has_costs)
     def expected_cost(self, X: Any) -> Array:
-        """Return what the decision about each row costs on average, by its probabilities.
+        """Return the expected cost of the decision about each row.
 
         Parameters
         ----------
@@ -296,7 +295,7 @@ class RejectingClassifier(WrappingClassifier):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Least expected cost over all decisions, rejecting included where `costs` have it.
+            Lowest expected cost of all decisions, including rejecting if `costs` have it.
         """
         check_is_fitted(self)
         return self._cheapest(X).cost
@@ -331,7 +330,7 @@ class RejectingClassifier(WrappingClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Labels of the classifier; with `costs`, those of least expected cost.
+            Labels of the classifier; with `costs`, those of lowest expected cost.
         rejected : ndarray of bool, shape (n_samples,)
             True where `predict` abstains.
         """

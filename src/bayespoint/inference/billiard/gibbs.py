@@ -28,10 +28,9 @@ def sample_gibbs(
     """Draw classifiers from the posterior of noisy labels with the kernel Gibbs sampler.
 
     It is exact in the long run, but very slow: with more than some tens of points, nearly all of
-    the posterior's mass on a random great circle is close to the current position. On sonar (208
-    points, rate 0.05) it made 2.1 effective draws per second of the number of training errors, and
-    `sample_billiard` 3,100 (``benchmarks/noise.py --part gibbs``); with more points its chains did
-    not agree at all. Use `sample_billiard` instead, which has the same posterior.
+    the posterior's mass on a random great circle is close to the current position. Use
+    `sample_billiard` instead, which has the same posterior and makes about a thousand times as many
+    effective draws per second, or more (``benchmarks/noise.py --part gibbs``).
 
     Parameters
     ----------
