@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespoint import RejectingClassifier
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs, may_reject
+from bayespoint.cli.deciding import Decisions, blocks_of, decide_rows, has_costs, may_reject
 from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
 from bayespoint.cli.importances import columns_by_importance, columns_by_width
 from bayespoint.cli.inputs import (
@@ -104,7 +104,7 @@ def _decided(
     _note_training_rows(model.classifier, X, output)
     blocks = output.tracked(list(blocks_of(len(X))), "deciding")
     with output.noting_warnings():
-        parts = [decide(model.classifier, X[block]) for block in blocks]
+        parts = [decide_rows(model.classifier, X[b], features, b.start) for b in blocks]
     decided = Decisions(*map(np.concatenate, zip(*parts, strict=True)))
     return Evaluated(
         classes, true, np.array([number[label] for label in decided.labels.tolist()]),

@@ -371,9 +371,10 @@ def plain_table(model: Model, table: Table) -> Table:
             f"training."
         )
     for name, column in zip(table.names, table.columns, strict=True):
-        if column.dtype == object or not np.isfinite(column).all():
+        if column.dtype == object or not (there := np.isfinite(column)).all():
+            where = "" if column.dtype == object else f" ({table.place(int(there.argmin()))})"
             raise TableError(
-                f"column '{printable(name)}' holds text, or values that are missing or infinite; "
-                f"this model was saved without an encoder and takes numbers only."
+                f"column '{printable(name)}' holds text, or values that are missing or infinite"
+                f"{where}; this model was saved without an encoder and takes numbers only."
             )
     return table

@@ -11,7 +11,7 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs
+from bayespoint.cli.deciding import Decisions, blocks_of, decide_rows, has_costs
 from bayespoint.cli.fitted import class_names
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.options import FileFormat
@@ -109,7 +109,7 @@ def _decided_blocks(model: Model, table: Table) -> Iterator[tuple[slice, Decisio
             np.stack(part.columns, axis=1) if model.encoder is None
             else model.encoder.transform(part)
         )  # fmt: skip
-        yield rows, decide(model.classifier, X)
+        yield rows, decide_rows(model.classifier, X, table, rows.start)
 
 
 def _csv(

@@ -338,7 +338,8 @@ class OnionClassifier(KernelClassifier):
         flat = centres.reshape(-1, centres.shape[-1])
         held = ~np.isnan(flat[:, 0])
         outputs = np.full((len(flat), n), np.nan)
-        outputs[held] = self.predictor_.support.outputs(asked, flat[held]).T
+        with asked.naming_rows():
+            outputs[held] = self.predictor_.support.outputs(asked, flat[held]).T
         sign = np.where(y == self.classes_[1], 1, -1)
         return error_table(outputs.reshape(*centres.shape[:2], -1), sign)
 
