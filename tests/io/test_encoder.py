@@ -199,7 +199,9 @@ ODD = [
     (["columns", 0, "knots"], KeyError), (["columns", 0, "places"], [0.5]),
     (["columns", 1, "knots"], []), (["columns", 0, "notation"], [",", ","]),
     (["columns", 0, "notation"], ".,"), (["columns", 0, "notation"], [[], ""]),
-    (["columns", 0, "kind"], []),
+    (["columns", 0, "kind"], []), (["columns", 0, "ends"], [1.0]),
+    (["columns", 0, "ends"], [2.0, 1.0]), (["columns", 0, "ends"], [0.0, math.inf]),
+    (["columns", 0, "ends"], [0, 1]), (["columns", 0, "ends"], None),
 ]  # fmt: skip
 
 
@@ -223,6 +225,34 @@ def test_states_of_older_files_have_no_notation():
     older = changed(["columns", 0, "notation"], KeyError)
     read = TableEncoder.from_state(older)
     assert read.to_state() == TableEncoder().fit(TRAIN).to_state()
+
+
+def test_states_of_older_files_have_no_ends():
+    read = TableEncoder.from_state(changed(["columns", 0, "ends"], KeyError))
+    assert read.columns_[0].ends == ()
+    assert not any("range" in note for note in read.notes_on(table(size=[1e3], colour=["red"])))
+
+
+def test_numbers_far_outside_the_training_range_are_counted():
+    """Farther than the range is wide; the state keeps it, and missing ones do not count."""
+    train = table(old=[20.0, 70.0], long=[0.0, 1.0], flag=[0.0, 1.0])
+    encoder = TableEncoder.from_state(TableEncoder().fit(train).to_state())
+    new = table(old=[120.0, -30.0, 121.0, -31.0, np.nan], long=[1.0] * 5, flag=[1, 0, 1, 0, 9.0])
+    wanted = (
+        "3 numbers farther outside the range of training than it is wide: 'old' (2), 'flag' (1)"
+    )
+    assert [n for n in encoder.notes_on(new) if "range" in n] == [f"{wanted}; check the unit."]
+    both = encoder.remarks_on(new) + encoder.remarks_on(new)
+    assert any("6 numbers" in n and "'old' (4)" in n for n in both.texts("the first 2 rows"))
+    assert not any("range" in n for n in encoder.notes_on(train))
+
+
+@pytest.mark.parametrize("far", [1.7e308, 1e-308])
+def test_ranges_that_would_overflow(far):
+    encoder = TableEncoder().fit(table(x=[-far, 0.0, far]))
+    assert not any("range" in n for n in encoder.notes_on(table(x=[far, -far, 1e-320])))
+    notes = encoder.notes_on(table(x=[1.0]))
+    assert any("range" in n or "deviations" in n for n in notes) == (far < 1)
 
 
 def test_states_that_are_no_objects():

@@ -40,7 +40,8 @@ class Number(NamedTuple):
     """A column of numbers: what missing ones are taken as, and its scale.
 
     Where it has a long tail, mean and scale are those of the places; else there are no knots.
-    ``notation`` is that of its texts in training.
+    ``notation`` is that of its texts in training, ``ends`` are the least and the largest number
+    there.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Number(NamedTuple):
     knots: tuple[float, ...] = ()
     places: tuple[float, ...] = ()
     notation: Notation = PLAIN
+    ends: tuple[float, ...] = ()
 
 
 class Category(NamedTuple):
@@ -88,10 +90,10 @@ def category_from(state: dict[str, Any], max_categories: int) -> Category:
 def number_from(state: Any) -> Number:
     """Number of a stored state; a ValueError if it is not valid."""
     check(isinstance(state, dict), "a number must be an object")
-    state = {"notation": list(PLAIN)} | state  # which older files do not have
+    state = {"notation": list(PLAIN), "ends": []} | state  # which older files do not have
     check(
         set(state) == {"kind", *Number._fields},
-        "a number has median, mean, scale, knots, places and notation",
+        "a number has median, mean, scale, knots, places, notation and ends",
     )
     check(isinstance(state["name"], str), "a number needs a name")
     median, mean, scale = values = [state[key] for key in ("median", "mean", "scale")]
@@ -114,8 +116,11 @@ def number_from(state: Any) -> Number:
         and marks[2:] in ([], *([unit] for unit in UNITS)),
         "notation must be a decimal mark, another one for thousands, and the sign of a unit",
     )
+    ends = state["ends"]
+    rise = ends == [] or are_sound(ends, [0.0, 1.0])  # as two knots do
+    check(rise, "ends must be two numbers that rise, or none")
     knots, places, notation = tuple(knots), tuple(places), Notation(*marks)
-    return Number(state["name"], median, mean, scale, knots, places, notation)
+    return Number(state["name"], median, mean, scale, knots, places, notation, tuple(ends))
 
 
 def is_missing(column: Array) -> Array:
@@ -151,11 +156,14 @@ def fit_number(name: str, column: Array, n_knots: int = 0) -> Number | None:
     if n_knots and has_long_tail(there, median):
         knots, places = knots_of(there, n_knots)
         values = placed(values, knots, places)
-        return Number(name, median, float(values.mean()), float(values.std()), knots, places)
+        mean, scale = float(values.mean()), float(values.std())
+        return Number(name, median, mean, scale, knots, places, ends=(low, high))
     largest = max(abs(low), abs(high))
     values = values / largest
     mean, scale = float(values.mean()) * largest, float(values.std()) * largest
-    return Number(name, median, mean, scale) if 0 < scale < math.inf else None
+    if not 0 < scale < math.inf:
+        return None
+    return Number(name, median, mean, scale, ends=(low, high))
 
 
 def fit_category(name: str, column: Array, max_categories: int, why: str = "") -> Category | None:
@@ -192,6 +200,16 @@ def deviations(values: Array, numbers: Sequence[Number]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         # Halves: the difference of two finite numbers may not be one.
         return 2 * ((values / 2 - mean / 2) / scale)
+
+
+def outside(values: Array, number: Number) -> Array:
+    """Where numbers are farther outside the training range than it is wide."""
+    if not number.ends:
+        return np.zeros(len(values), dtype=bool)
+    low, high = number.ends
+    # Quarters: twice the difference of two finite numbers may not be one.
+    width, x = high / 4 - low / 4, values / 4
+    return (x - high / 4 > width) | (low / 4 - x > width)
 
 
 def one_hot(column: Array, values: Sequence[str]) -> Array:
