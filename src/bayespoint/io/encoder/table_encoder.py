@@ -107,11 +107,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     A text column is numerical if all its cells are numbers with the same decimal mark, possibly a
     comma, and the same thousands separator (``1.234,5``, ``1,234.5``, ``1 234.5``, ``1'234.5``); a
-    percent, degree or currency sign may stand before or after them (``15 %``, ``$1,200``). It has
-    dates, with or without a time, if all its cells are dates: ``2023-05-17T14:30``, ``17.5.2023``,
-    ``05/17/23 2:30 pm``, ``17 May 2023``, ``2023-05``, ``14:30``. Time zones are ignored. A date
-    becomes the day as a number (with the time as its fraction), the year, and sine and cosine of
-    month, weekday and hour; parts that do not vary in training are left out.
+    percent, degree or currency sign may stand before or after them (``15 %``, ``37,5 °C``,
+    ``$1,200``), the same in all cells that have one. It has dates, with or without a time, if all
+    its cells are dates: ``2023-05-17T14:30``, ``17.5.2023``, ``05/17/23 2:30 pm``, ``17 May 2023``,
+    ``2023-05``, ``14:30``. Time zones are ignored. A date becomes the day as a number (with the
+    time as its fraction), the year, and sine and cosine of month, weekday and hour; parts that do
+    not vary in training are left out.
 
     A number x becomes (f(x) - mean) / (standard deviation), both over the training rows, with
     f(x) = x for most columns. For a column with a long tail, up to 65 of the n training values,
