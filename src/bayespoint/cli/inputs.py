@@ -178,7 +178,9 @@ def fitted_encoder(features: Table, columns: Columns, file_format: FileFormat) -
     except UnusableColumnsError as error:
         without = " ".join(f"--drop {shlex.quote(printable(name))}" for name in error.reasons)
         listed_ = error.listed.replace("max_categories=", "--max-categories ")
-        raise TableError(f"{listed_}\nThis leaves them out:\n  {again()} {without}") from None
+        raise TableError(
+            f"{listed_}\nChange them, or leave them out:\n  {again()} {without}"
+        ) from None
 
 
 def notes_on_examples(features: Table, counts: Mapping[str, int]) -> list[str]:

@@ -20,18 +20,25 @@ from bayespoint.io.tables.notation import (
 from bayespoint.io.tables.table import (
     Table,
     TableError,
+    and_more,
     clean_text,
     counted,
     listed,
-    parse_number,
     printable,
 )
 
+# What helps where a cell of a column of numbers is none.
+EMPTY_IT = " Correct the cell, or leave it empty if the number is not known."
 # Columns of SVMlight files, which leave zeros out.
 SPARSE_NAME = re.compile(r"x\d+", re.ASCII)
 # Standard deviations from the mean beyond which a number counts as being that far: distances stay
 # finite when squared, and no kernel tells the difference.
 FARTHEST = 1e6
+# Cells of a column of numbers that are none: a share up to which they seem to be slips, different
+# texts up to which they may stand for missing values, and those that a message shows.
+FEW_SHARE, FEW_TEXTS, SHOWN_CELLS = 0.05, 3, 5
+# Different texts that tell in which notation most cells are numbers.
+LOOKED_AT = 200
 # Rows that a value must have on average for a text of many values to seem a category.
 OFTEN = 5
 
@@ -236,7 +243,8 @@ def as_numbers(table: Table, name: str, column: Array, notation: Notation = PLAI
         row = next(i for i, t in enumerate(texts) if t is not None and notation.number(t) is None)
         raise TableError(
             f"column '{printable(name)}', {table.place(row)}: '{printable(texts[row])}' is not a "
-            f"number, and the column held numbers in training.{_comma_hint(texts[row], notation)}"
+            f"number, and the column held numbers in training."
+            f"{_comma_hint(texts[row], notation) or EMPTY_IT}"
         )
     return notation.numbers(texts)
 
@@ -269,13 +277,37 @@ def _comma_hint(text: str, notation: Notation = PLAIN) -> str:
 
 
 def why_text(table: Table, column: Array) -> str:
-    """Which cell made a column text that is mostly numbers; nothing for other columns."""
+    """Which cells made a column text that is mostly numbers; nothing for other columns."""
     there = [(row, text) for row, text in enumerate(column) if text is not None]
-    others = [(row, text) for row, text in there if parse_number(text) is None]
+    texts = list(dict.fromkeys(text for _, text in there))
+    notation = _usual_notation(texts[:LOOKED_AT])
+    odd = {text for text in texts if notation.number(text) is None}
+    others = [(row, text) for row, text in there if text in odd]
     if not others or len(others) > len(there) / 2:
         return ""
-    row, text = others[0]
+    places: dict[str, int] = {}
+    for row, text in others:
+        places.setdefault(text, row)
+    few = len(others) <= max(1, FEW_SHARE * len(there)) or len(places) <= FEW_TEXTS
+    most = SHOWN_CELLS if few else 1
+    shown = [f"'{printable(t)}' ({table.place(row)})" for t, row in list(places.items())[:most]]
+    more = and_more(len(places) - most) if few else ""
+    hint = _comma_hint(others[0][1]) if notation.decimal == "." else ""
     return (
         f" {len(there) - len(others):,} of {len(there):,} cells are numbers, but not "
-        f"'{printable(text)}' ({table.place(row)}).{_comma_hint(text)}"
+        f"{', '.join(shown)}{more}.{hint or _remedy(len(others)) * few}"
+    )
+
+
+def _usual_notation(texts: Sequence[str]) -> Notation:
+    """Notation in which most texts are numbers; the plain one if there are none."""
+    found = dict.fromkeys(one for text in texts for one in notations_of([text]))
+    return max([PLAIN, *found], key=lambda one: sum(one.number(text) is not None for text in texts))
+
+
+def _remedy(n_cells: int) -> str:
+    cells, them = ("this cell", "it") if n_cells == 1 else ("these cells", "them")
+    return (
+        f" If the column is numerical, correct {cells}, or empty {them} where the value is not "
+        f"known."
     )
