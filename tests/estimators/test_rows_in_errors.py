@@ -95,6 +95,10 @@ def test_a_model_in_float32_is_asked_in_float64():
     clf = BayesPointClassifier(kernel="poly", inference="ep", **{**FIXED, "gamma": 1.0})
     clf.fit(X.astype(np.float32), Y)
     assert named(clf.predict_proba, with_bad(1e20))[0] == BAD
+    for rows in (with_bad(1e200), sp.csr_matrix(with_bad(1e200))):
+        found, text = named(clf.predict_proba, rows)
+        assert found == BAD
+        assert "too large for the float32" in text
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
