@@ -2,18 +2,22 @@
 
 import io
 import sys
+import warnings
 from contextlib import contextmanager, redirect_stderr
 
 import numpy as np
 import pytest
-from helpers.cli import FAST, run, write
+from helpers.cli import FAST, predicted, reported, run, write
 from helpers.stops import can_press, press_ctrl_c
+from sklearn.exceptions import ConvergenceWarning
 
+from bayespoint import BayesPointClassifier
 from bayespoint._support.budget import Budget
 from bayespoint._support.watching import watcher
+from bayespoint.cli.fitted import cut_short
 from bayespoint.cli.output import Output
 from bayespoint.cli.progress import Lines, Pace
-from bayespoint.io.model_file import load
+from bayespoint.io.model_file import Model, load
 
 
 def interrupted(clock, look, *arguments):
@@ -48,6 +52,50 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock, rejecting):
     said = " ".join(done.output.split())
     assert f"{n_draws} of 200 draws; unfinished: train longer before you use it" in said
     assert "Next:" not in said
+    told = (
+        f"training of this model was cut short: the model is what had been found until then: "
+        f"{n_draws} of 200 draws; unfinished"
+    )
+    clock.events = {}
+    _, _, said = predicted(data, tmp_path / "m.bpm", tmp_path / "p.csv")
+    assert told in " ".join(said.split())
+    page, _, said = reported(data, tmp_path / "m.bpm", tmp_path / "r.html", target="y")
+    assert told in " ".join(said.split())
+    top = " ".join(page.text.split()).partition("Which classes are mistaken")[0]
+    assert top.count(told.capitalize()) == 1
+
+
+def test_a_model_says_that_time_ended_its_fit(clock):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.integers(2, size=60)
+    fixed = {"gamma": 0.5, "softness": 0.1, "bias": 1.0, "random_state": 0, "n_jobs": 1}
+
+    def told(**settings):
+        clf = BayesPointClassifier(**fixed, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return " ".join(cut_short(Model(clf.fit(X, y), None, {})))
+
+    clock.step = 0.01
+    assert "--max-time ended it after" in told(inference="billiard", n_draws=5000, max_time=1)
+    assert "converged" in told(inference="ep", max_time=0.02)
+    clock.step = 0.0
+    for inference in ("billiard", "ep", "perceptron"):
+        assert not told(inference=inference, max_time=100, n_draws=20, tol=1)
+        assert not told(inference=inference, n_draws=20)
+
+
+def test_what_train_noted_last_counts():
+    """Notes of a file are anything; a model that was continued has those of the last time."""
+    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, inference="ep", n_jobs=1)
+    clf.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    for about in (
+        {}, {"notes": None}, {"notes": ["something"]}, {"notes": [3]}, {"continued": 3},
+        {"notes": ["time was up; it has some rows"], "continued": {"notes": []}},
+    ):  # fmt: skip
+        assert cut_short(Model(clf, None, about)) == []
+    for about in ({"notes": ["time was up; x"]}, {"continued": {"notes": ["time was up; x"]}}):
+        assert cut_short(Model(clf, None, about)) == ["training of this model was cut short: x"]
 
 
 @can_press
@@ -74,7 +122,8 @@ def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, cl
     assert done.stderr == "stopped before one draw was complete; no model was written\n"
     train = ["train", iris.data, "--target", "species", "--model", model, *FAST]
     done = interrupted(clock, 2, *train, "--coverage", 0.9)
-    assert done.stderr == "stopped; no model was written\n"
+    words = "stopped before the threshold for --coverage was found; no model was written\n"
+    assert done.stderr == words
     assert list(tmp_path.iterdir()) == [data]
 
 

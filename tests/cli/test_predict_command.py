@@ -134,3 +134,22 @@ def test_predictions_do_nothing_to_a_terminal():
     written = io.StringIO()
     TerminalStream(written).write('a,\x1b[31m"red\u202e"\n1,b\n')
     assert written.getvalue() == 'a,\\x1b[31m"red\\u202e"\n1,b\n'
+
+
+def test_errors_about_rows_name_lines_of_the_file(tmp_path, monkeypatch):
+    """In whatever block they are decided; of a model without encoder, which takes all numbers."""
+    monkeypatch.setattr(deciding, "BLOCK_ROWS", 4)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    fixed = {"gamma": 0.5, "softness": 0.1, "bias": 1.0}
+    model = tmp_path / "m.bpm"
+    save(model, BayesPointClassifier(kernel="linear", inference="ep", **fixed).fit(X, y))
+    for value, words in ((1e200, "overflows float64 for line 11: scale"), ("", "(line 11); this")):
+        rows = [[*x, label] for x, label in zip(X.tolist(), y.tolist(), strict=True)]
+        rows[9][1] = value
+        data = write(tmp_path / "d.csv", ["x0", "x1", "kind"], rows)
+        for command in (["evaluate", "--target", "kind"], ["predict", "--output", "-"]):
+            given = data
+            if command[0] == "predict":
+                given = write(tmp_path / "n.csv", ["x0", "x1"], [row[:2] for row in rows])
+            fails(1, command[0], given, "--model", model, *command[1:], words=words)

@@ -137,6 +137,53 @@ def test_one_bad_cell_among_numbers_is_shown():
     assert "'x' (line 4)" in few.notes_[0]
 
 
+FIX = "If the column is numerical, correct {}, or empty {} where the value is not known."
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({5: "oops"}, "99 of 100 cells are numbers, but not 'oops' (line 7). " + FIX),
+        ({5: "12.3.4", 9: "o.1"}, "but not '12.3.4' (line 7), 'o.1' (line 11). " + FIX),
+        (
+            dict.fromkeys(range(9, 30), "-"),
+            "79 of 100 cells are numbers, but not '-' (line 11). " + FIX,
+        ),
+        ({i: f"no {i}" for i in range(5)}, "'no 3' (line 5), 'no 4' (line 6). " + FIX),
+        (
+            {i: f"no {i}" for i in range(30)},
+            "70 of 100 cells are numbers, but not 'no 0' (line 2).",
+        ),
+    ],
+    ids=["one", "two", "dashes", "five", "many"],
+)
+@pytest.mark.parametrize("sign", ["", " °C"])
+def test_few_bad_cells_are_named_and_can_be_corrected(other, words, sign):
+    """Also beside numbers with decimal commas and units."""
+    cells = [f"{i},25{sign}" if sign else f"{i}.25" for i in range(100)]
+    for row, text in other.items():
+        cells[row] = text
+    with pytest.raises(UnusableColumnsError) as caught:
+        TableEncoder().fit(table(x=cells))
+    forms = ("this cell", "it") if len(other) == 1 else ("these cells", "them")
+    said = str(caught.value)
+    assert words.format(*forms) in said
+    assert ("If the column is numerical" in said) == (FIX in words)
+    assert said.endswith("\nChange them, or leave them out, such as X.drop(columns=['x']).")
+    encoder = TableEncoder(max_categories=200).fit(table(x=cells))
+    assert words.format(*forms) in encoder.notes_[0]
+
+
+def test_words_are_no_numbers_with_bad_cells():
+    cells = [f"word {i % 40}" for i in range(60)] + ["1", "2"]
+    assert TableEncoder().fit(table(x=cells)).notes_ == []
+
+
+def test_a_bad_cell_in_new_rows_may_be_emptied(encoder):
+    with pytest.raises(TableError, match=r"'oops' is not a number.*leave it empty if the number"):
+        encoder.transform(table(size=["1", "oops"], colour=["red", "red"]))
+
+
 def test_a_name_in_another_case_is_pointed_out():
     encoder = TableEncoder().fit(table(Size=[1.0, 2.0]))
     with pytest.raises(TableError, match=r"'Size'.* differ only in case: 'size'"):
@@ -199,7 +246,9 @@ ODD = [
     (["columns", 0, "knots"], KeyError), (["columns", 0, "places"], [0.5]),
     (["columns", 1, "knots"], []), (["columns", 0, "notation"], [",", ","]),
     (["columns", 0, "notation"], ".,"), (["columns", 0, "notation"], [[], ""]),
-    (["columns", 0, "kind"], []),
+    (["columns", 0, "kind"], []), (["columns", 0, "ends"], [1.0]),
+    (["columns", 0, "ends"], [2.0, 1.0]), (["columns", 0, "ends"], [0.0, math.inf]),
+    (["columns", 0, "ends"], [0, 1]), (["columns", 0, "ends"], None),
 ]  # fmt: skip
 
 
@@ -223,6 +272,34 @@ def test_states_of_older_files_have_no_notation():
     older = changed(["columns", 0, "notation"], KeyError)
     read = TableEncoder.from_state(older)
     assert read.to_state() == TableEncoder().fit(TRAIN).to_state()
+
+
+def test_states_of_older_files_have_no_ends():
+    read = TableEncoder.from_state(changed(["columns", 0, "ends"], KeyError))
+    assert read.columns_[0].ends == ()
+    assert not any("range" in note for note in read.notes_on(table(size=[1e3], colour=["red"])))
+
+
+def test_numbers_far_outside_the_training_range_are_counted():
+    """Farther than the range is wide; the state keeps it, and missing ones do not count."""
+    train = table(old=[20.0, 70.0], long=[0.0, 1.0], flag=[0.0, 1.0])
+    encoder = TableEncoder.from_state(TableEncoder().fit(train).to_state())
+    new = table(old=[120.0, -30.0, 121.0, -31.0, np.nan], long=[1.0] * 5, flag=[1, 0, 1, 0, 9.0])
+    wanted = (
+        "3 numbers farther outside the range of training than it is wide: 'old' (2), 'flag' (1)"
+    )
+    assert [n for n in encoder.notes_on(new) if "range" in n] == [f"{wanted}; check the unit."]
+    both = encoder.remarks_on(new) + encoder.remarks_on(new)
+    assert any("6 numbers" in n and "'old' (4)" in n for n in both.texts("the first 2 rows"))
+    assert not any("range" in n for n in encoder.notes_on(train))
+
+
+@pytest.mark.parametrize("far", [1.7e308, 1e-308])
+def test_ranges_that_would_overflow(far):
+    encoder = TableEncoder().fit(table(x=[-far, 0.0, far]))
+    assert not any("range" in n for n in encoder.notes_on(table(x=[far, -far, 1e-320])))
+    notes = encoder.notes_on(table(x=[1.0]))
+    assert any("range" in n or "deviations" in n for n in notes) == (far < 1)
 
 
 def test_states_that_are_no_objects():

@@ -186,6 +186,10 @@ class PointsError(ValueError):
         return type(self)(self.before, self.points, self.after, vectors)
 
 
+class RowsError(PointsError):
+    """The same, where the points are rows of X as it was given."""
+
+
 def is_dask(values: Any) -> bool:
     """Whether values are a Dask collection, which is computed later and maybe elsewhere."""
     return hasattr(values, "__dask_graph__")

@@ -96,7 +96,8 @@ def _query(
     check_positive_integer("n", n)
     check_seed(random_state)
     predictor, asked = _last_step(clf, X_pool)
-    values = _utilities(predictor, asked, strategy, random_state)
+    with asked.naming_rows():
+        values = _utilities(predictor, asked, strategy, random_state)
     row, member = _distinct(asked.place.to_host(asked.X))
     most = min(len(row), max(CANDIDATES_EACH * n, LEAST_CANDIDATES))
     best = np.argsort(-values[row], kind="stable")[:most]
@@ -153,7 +154,9 @@ def utilities(
     >>> bool(values[1] > max(values[0], values[2]))
     True
     """
-    return _utilities(*_last_step(clf, X_pool), strategy, random_state)
+    predictor, asked = _last_step(clf, X_pool)
+    with asked.naming_rows():
+        return _utilities(predictor, asked, strategy, random_state)
 
 
 def _utilities(predictor: Predictor, asked: Asked, strategy: str, random_state: Seed) -> Array:

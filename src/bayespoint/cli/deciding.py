@@ -7,9 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint._support.checks import SHOWN_PLACES, RowsError
 from bayespoint._support.types import Array
 from bayespoint.cli.fitted import Base, Classifier, base_of
+from bayespoint.cli.output import in_options
 from bayespoint.estimators.confidence import confidence_of
+from bayespoint.io.tables import Table, TableError
+from bayespoint.io.tables.table import and_more
 
 # Rows decided at once: their features and kernel values stay below 100 MB for most tables.
 BLOCK_ROWS = 4096
@@ -60,6 +64,32 @@ def decide(classifier: Classifier, X: Array) -> Decisions:
         labels, confidence = base.predict(X), confidence_of(base, X, "gap")
     labels = np.array([str(label) for label in labels.tolist()], dtype=str)
     return Decisions(labels, rejected, base.predict_proba(X), confidence, expected_cost)
+
+
+def decide_rows(classifier: Classifier, X: Array, table: Table, first: int = 0) -> Decisions:
+    """Decide about rows of a table, where errors name its lines.
+
+    Parameters
+    ----------
+    classifier : BayesPointClassifier, OnionClassifier or RejectingClassifier
+        Fitted.
+    X : ndarray of shape (n, n_features)
+        Some of the rows, as numbers.
+    table : Table
+    first : int, default=0
+        Which row of the table the first of them is.
+
+    Returns
+    -------
+    Decisions
+    """
+    try:
+        return decide(classifier, X)
+    except RowsError as error:
+        shown = [table.place(first + row) for row in error.points[:SHOWN_PLACES].tolist()]
+        places = ", ".join(shown) + and_more(len(error.points) - len(shown))
+        before, after = error.before.removesuffix("rows "), error.after.removeprefix(" of X")
+        raise TableError(in_options(f"{before}{places}{after}")) from None
 
 
 def may_reject(classifier: Classifier) -> bool:

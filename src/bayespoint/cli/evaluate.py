@@ -9,8 +9,8 @@ import numpy as np
 
 from bayespoint import RejectingClassifier
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs, may_reject
-from bayespoint.cli.fitted import Classifier, class_names, count_known, facts_of
+from bayespoint.cli.deciding import Decisions, blocks_of, decide_rows, has_costs, may_reject
+from bayespoint.cli.fitted import Classifier, class_names, count_known, cut_short, facts_of
 from bayespoint.cli.importances import columns_by_importance, columns_by_width
 from bayespoint.cli.inputs import (
     features_of,
@@ -52,6 +52,8 @@ def run_evaluate(
         if report_path is not None:
             check_writable(report_path, "--report", data=file, model=model_path)
         model = load_model(model_path, n_jobs)
+        short = cut_short(model)
+        output.note(*short)
         target = target_of(target, model)
         table = load_table(file, file_format, text=[target, *text_columns(model, file_format)])
         features, labels = split_target(table, target)
@@ -65,7 +67,9 @@ def run_evaluate(
         if report_path is not None:
             write_report(
                 report_path, rows, measured, table=features, file=shown_name(file),
-                about=model.about, trained=facts_of(model.classifier), notes=output.notes,
+                about=model.about,
+                trained=facts_of(model.classifier) | {"cut_short": "".join(short) or None},
+                notes=[note for note in output.notes if note not in short],
                 matter=columns_by_importance(model.classifier, model.encoder),
                 widths=columns_by_width(model.classifier, model.encoder),
                 shows_rows=shows_rows,
@@ -104,7 +108,7 @@ def _decided(
     _note_training_rows(model.classifier, X, output)
     blocks = output.tracked(list(blocks_of(len(X))), "deciding")
     with output.noting_warnings():
-        parts = [decide(model.classifier, X[block]) for block in blocks]
+        parts = [decide_rows(model.classifier, X[b], features, b.start) for b in blocks]
     decided = Decisions(*map(np.concatenate, zip(*parts, strict=True)))
     return Evaluated(
         classes, true, np.array([number[label] for label in decided.labels.tolist()]),

@@ -1,5 +1,6 @@
 """What a fitted classifier tells about itself, of plain types."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -7,10 +8,17 @@ import scipy.sparse as sp
 
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint._support.types import Array
+from bayespoint.cli.output import SHOWN_MESSAGE, in_options
+from bayespoint.estimators.first_fit import ENDED, KEPT
+from bayespoint.io.model_file import Model
+from bayespoint.io.tables import printable
 from bayespoint.space.hashes import row_hashes
 
 Base: TypeAlias = BayesPointClassifier | OnionClassifier
 Classifier: TypeAlias = Base | RejectingClassifier
+
+# How notes of `train` begin that say that not all was done.
+CUT_SHORT = ("training was interrupted; ", "time was up; ")
 
 
 def base_of(classifier: Classifier) -> Base:
@@ -75,6 +83,41 @@ def _rejection_facts(classifier: RejectingClassifier) -> dict[str, Any]:
     if classifier.costs_ is not None:
         facts["costs"] = classifier.costs_.tolist()
     return facts
+
+
+def cut_short(model: Model) -> list[str]:
+    """Return a note on training that Ctrl-C or a time limit ended early; none on other training.
+
+    From what `train` noted in the file and, for a model saved in Python, from the fit.
+    """
+    how = _noted(model.about) or _how_ended(base_of(model.classifier))
+    return [f"training of this model was cut short: {how}"] if how else []
+
+
+def _noted(about: Mapping[str, Any]) -> str:
+    """What the last training noted about its early end."""
+    last = about.get("continued", about)
+    notes = last.get("notes") if isinstance(last, dict) else None
+    for note in notes if isinstance(notes, list) else []:
+        if isinstance(note, str) and note.startswith(CUT_SHORT):
+            return printable(note.partition("; ")[2], SHOWN_MESSAGE)
+    return ""
+
+
+def _how_ended(base: Base) -> str:
+    """How time ended a fit, as it tells itself."""
+    kept = base.inference_reason_.partition(KEPT)[2]
+    if ENDED in kept:
+        return in_options(f"the model is the fit {kept}.")
+    if isinstance(base, OnionClassifier) or base.max_time is None:
+        return ""
+    converged = np.asarray(base.diagnostics_.get("converged", True), dtype=object)
+    if not np.all(converged):
+        return "--max-time ended it before expectation propagation converged."
+    drawn, wanted = base.n_draws_, base.n_draws
+    if base.inference_ == "ep" or drawn >= wanted or np.all(base.bayes_point_error_ <= base.tol):
+        return ""
+    return f"--max-time ended it after {drawn:,} of {wanted:,} draws."
 
 
 def most_violated(base: Base) -> Array | None:

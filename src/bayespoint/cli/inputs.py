@@ -178,7 +178,9 @@ def fitted_encoder(features: Table, columns: Columns, file_format: FileFormat) -
     except UnusableColumnsError as error:
         without = " ".join(f"--drop {shlex.quote(printable(name))}" for name in error.reasons)
         listed_ = error.listed.replace("max_categories=", "--max-categories ")
-        raise TableError(f"{listed_}\nThis leaves them out:\n  {again()} {without}") from None
+        raise TableError(
+            f"{listed_}\nChange them, or leave them out:\n  {again()} {without}"
+        ) from None
 
 
 def notes_on_examples(features: Table, counts: Mapping[str, int]) -> list[str]:
@@ -371,9 +373,10 @@ def plain_table(model: Model, table: Table) -> Table:
             f"training."
         )
     for name, column in zip(table.names, table.columns, strict=True):
-        if column.dtype == object or not np.isfinite(column).all():
+        if column.dtype == object or not (there := np.isfinite(column)).all():
+            where = "" if column.dtype == object else f" ({table.place(int(there.argmin()))})"
             raise TableError(
-                f"column '{printable(name)}' holds text, or values that are missing or infinite; "
-                f"this model was saved without an encoder and takes numbers only."
+                f"column '{printable(name)}' holds text, or values that are missing or infinite"
+                f"{where}; this model was saved without an encoder and takes numbers only."
             )
     return table

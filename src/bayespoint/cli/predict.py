@@ -11,8 +11,8 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from bayespoint._support.types import Array
-from bayespoint.cli.deciding import Decisions, blocks_of, decide, has_costs
-from bayespoint.cli.fitted import class_names
+from bayespoint.cli.deciding import Decisions, blocks_of, decide_rows, has_costs
+from bayespoint.cli.fitted import class_names, cut_short
 from bayespoint.cli.inputs import check_column, load_model, load_table, plain_table, text_columns
 from bayespoint.cli.options import FileFormat
 from bayespoint.cli.output import Output, check_writable, exit_codes, naming_output, shown_path
@@ -34,6 +34,7 @@ def run_predict(
         if not to_stdout:
             check_writable(output_path, "--output", data=file, model=model_path)
         model = load_model(model_path, n_jobs)
+        output.note(*cut_short(model))
         table = load_table(file, file_format, text=[*text_columns(model, file_format), *keep])
         for name in keep:
             check_column(table, name, "--keep")
@@ -109,7 +110,7 @@ def _decided_blocks(model: Model, table: Table) -> Iterator[tuple[slice, Decisio
             np.stack(part.columns, axis=1) if model.encoder is None
             else model.encoder.transform(part)
         )  # fmt: skip
-        yield rows, decide(model.classifier, X)
+        yield rows, decide_rows(model.classifier, X, table, rows.start)
 
 
 def _csv(

@@ -284,7 +284,7 @@ def fit(classifier: Classifier, X: Array, labels: Array, output: Output, table: 
     except KeyboardInterrupt:
         rejecting = isinstance(classifier, RejectingClassifier)
         if not hasattr(classifier, "threshold_" if rejecting else "classes_"):
-            raise
+            raise KeyboardInterrupt(_what_was_missed(classifier)) from None
         base = base_of(classifier)
         if not base.draws_.finished:
             words = "stopped before one draw was complete; no model was written"
@@ -322,6 +322,16 @@ def check_worth(classifier: Classifier, labels: Array) -> None:
             f"model was written. Train longer, or look for columns that tell the classes apart; "
             f"--force writes it anyway."
         )
+
+
+def _what_was_missed(classifier: Classifier) -> str:
+    """Words on why there is no model, where a fit was complete and only the threshold was not."""
+    if not isinstance(classifier, RejectingClassifier) or not hasattr(classifier, "estimator_"):
+        return ""
+    limits = ("coverage", "max_risk", "min_precision", "min_recall")
+    given = [name for name in limits if getattr(classifier, name) is not None]
+    options = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+    return f"stopped before the threshold for {options} was found; no model was written"
 
 
 def _what_was_found(classifier: BayesPointClassifier) -> str:

@@ -155,7 +155,8 @@ class KernelClassifier(CheckedScore, BaseEstimator):
             For two classes, positive means ``classes_[1]``.
         """
         asked = self.prepared(X)
-        return check_answers("decision_function", self.predictor_.decision_function(asked))
+        with asked.naming_rows():
+            return check_answers("decision_function", self.predictor_.decision_function(asked))
 
     def predict(self, X: Any) -> Array:
         """Predict the class with the largest output.
@@ -211,7 +212,8 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         asked = self.prepared(X)
-        return check_answers("cosines", self.predictor_.cosines(asked))
+        with asked.naming_rows():
+            return check_answers("cosines", self.predictor_.cosines(asked))
 
     def sample_proba(self, X: Any, n_samples: int = 10, random_state: Seed = None) -> Array:
         """Probabilities according to single draws of the posterior.
@@ -233,7 +235,8 @@ class KernelClassifier(CheckedScore, BaseEstimator):
             raise no_draws()
         check_positive_integer("n_samples", n_samples)
         members = self.predictor_.choose_members(n_samples, check_random_state(random_state))
-        return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
+        with asked.naming_rows():
+            return check_answers("sample_proba", self.predictor_.sample_proba(asked, members))
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Split the entropy of each prediction into a removable and an irreducible part.
@@ -268,7 +271,8 @@ class KernelClassifier(CheckedScore, BaseEstimator):
         """
         asked = self.prepared(X)
         plain = replace(self.predictor_, log_weight=np.zeros_like(self.predictor_.log_weight))
-        parts = uncertainty(plain, asked)
+        with asked.naming_rows():
+            parts = uncertainty(plain, asked)
         check_answers("predict_uncertainty", np.stack(parts))
         return parts
 

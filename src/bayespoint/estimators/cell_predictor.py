@@ -61,14 +61,16 @@ class CellsPredictor(Predictor):
 
     def cosines(self, asked: Asked) -> Array:
         """Mean outputs over lengths of points, (n,) for two classes, else (n, n_classes)."""
+        length = self._lengths(asked)  # first, as its errors name all rows
         means = sum(mean for mean, _ in self._latent(asked)) / len(self.model.roots)
-        outputs = (means / self._lengths(asked)).T
+        outputs = (means / length).T
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def sample_proba(self, asked: Asked, members: Array) -> Array:
         """Probabilities according to draws with these seeds, (n_members, n, n_classes)."""
+        length = self._lengths(asked)
         z = self._draws(asked, members) / np.sqrt(np.maximum(self.softness, np.finfo(float).tiny))
-        z /= self._lengths(asked)
+        z /= length
         return np.stack([np.exp(self._log_proba(one, linked=False)) for one in z])
 
     def committee_proba(self, asked: Asked, n_members: int, rng: np.random.RandomState) -> Array:

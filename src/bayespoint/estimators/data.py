@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bayespoint._support.checks import PointsError, shown_places
+from bayespoint._support.checks import PointsError, RowsError, shown_places
 from bayespoint._support.types import Array
 from bayespoint.estimators.parameters import log_class_weights
 from bayespoint.space.given import checked_weights
@@ -156,16 +156,26 @@ def naming_rows(data: TrainingData) -> Iterator[None]:
     try:
         yield
     except PointsError as error:
-        if error.vectors is None:
-            raise
-        hashes = data.inputs.hashes()
-        wanted = row_hashes(error.vectors.astype(data.inputs.dtype))
-        found = [np.flatnonzero(hashes == one)[:1] for one in wanted]
-        rows = data.distinct.row[np.concatenate(found)]
-        if len(rows) < len(wanted):  # points that are no rows of X
-            raise
-        more = np.full(len(error.points) - len(rows), -1)  # they are counted, not shown
-        raise PointsError(error.before, [*rows, *more], error.after) from None
+        raise error_of_rows(error, data.inputs, data.distinct.row) from None
+
+
+def error_of_rows(error: PointsError, inputs: Inputs, row: Array | None = None) -> PointsError:
+    """Return an error about points as one about rows of X, if some of them are.
+
+    ``row``: rows of X that the inputs are, if not all in order.
+    """
+    if error.vectors is None:
+        return error
+    hashes, wanted = inputs.hashes(), row_hashes(error.vectors.astype(inputs.dtype))
+    rows = np.concatenate([np.flatnonzero(hashes == one)[:1] for one in wanted])
+    if not len(rows):
+        return error
+    rows = rows if row is None else row[rows]
+    if others := len(wanted) - len(rows):  # such as the one that a new row is compared with
+        which = "a point" if others == 1 else f"{others} points"
+        return RowsError(error.before, rows, f" of X and {which} of the model{error.after}")
+    more = np.full(len(error.points) - len(rows), -1)  # they are counted, not shown
+    return RowsError(error.before, [*rows, *more], error.after)
 
 
 def rows_of(X: Any, chosen: Array) -> Any:

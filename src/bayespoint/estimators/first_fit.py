@@ -42,6 +42,8 @@ CLEARLY = 2.0
 
 # Between the reason for a method, and words on which fit was kept.
 KEPT = "; this is the fit "
+# What ``inference_reason_`` then says of a fit that time or Ctrl-C cut short.
+ENDED = " ended the fit"
 
 # Rows of X, times classes, up to which a first fit that is kept is asked for all of them.
 MOST_ASKED = 100_000
@@ -208,7 +210,7 @@ def _kept(
     row, label = data.distinct.row[asked], data.distinct.label[asked]
     held_out = whole.trained.held_out
     n_all, n_first = data.inputs.shape[0], len(first.rows)
-    why = "Ctrl-C ended the fit" if budget.interrupted else "max_time ended the fit"
+    why = f"{'Ctrl-C' if budget.interrupted else 'max_time'}{ENDED}"
     if held_out is None:
         ended = f"on {n_first:,} rows: {why} on all {n_all:,} before it could say anything"
         return _first_kept(first.fitted, ended, budget)

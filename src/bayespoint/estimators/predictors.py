@@ -5,19 +5,22 @@ written to files field by field. `bayespoint.io.onnx` writes the same as a graph
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from bayespoint._support.checks import PointsError
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
+from bayespoint.estimators.data import error_of_rows
 from bayespoint.inference.ep.origin import Origin, Remaking
 from bayespoint.space import decisions, links
 from bayespoint.space.host import Place
-from bayespoint.space.inputs import same_precision
+from bayespoint.space.inputs import Inputs, same_precision
 from bayespoint.space.kernels import Kernel, Points
 from bayespoint.space.links import Link
 from bayespoint.space.posterior import dense
@@ -36,6 +39,18 @@ class Asked(NamedTuple):
     def part(self, start: int, stop: int) -> "Asked":
         """Return some of the points."""
         return Asked(self.X[start:stop], self.place)
+
+    @contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """Let errors about points, which may be of a block or a cell, name rows of X."""
+        try:
+            yield
+        except PointsError as error:
+            if error.vectors is None:
+                raise
+            # What was compared has the precision of the model.
+            X = self.place.to_host(self.place.rows_there(self.X, error.vectors.dtype))
+            raise error_of_rows(error, Inputs(X)) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

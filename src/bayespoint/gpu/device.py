@@ -12,6 +12,7 @@ from sklearn.utils.validation import (
 )
 
 from bayespoint._support import devices
+from bayespoint._support.checks import SHOWN_PLACES, PointsError
 from bayespoint._support.devices import (
     MOST_LABEL_POINTS,
     PREDICT_FEWER,
@@ -123,13 +124,22 @@ class Device:
         """Outputs at X of machines, rows of ``coef`` over the support points: see `Host`."""
         with self.computing(PREDICT_FEWER):
             right = support_on_device(support, self.device)
-            left = prepare(kernel, laid_out(kernel, self.rows_there(X, support.X.dtype)))
+            left = _prepared(kernel, self.rows_there(X, support.X.dtype))
             # The model's coefficients may be read-only.
             found = apply_kernel(kernel, left, right, coef.T.copy())
             if not kernel.normalize:
                 length = left.length.double().cpu().numpy()
                 found /= np.where(length > 0, length, 1.0)[:, None]
         return found
+
+
+def _prepared(kernel: Kernel, X: torch.Tensor) -> DevicePoints:
+    """Return new points with what the kernel needs of each; errors know which points they are."""
+    try:
+        return prepare(kernel, laid_out(kernel, X))
+    except PointsError as error:
+        error.vectors = X[error.points[:SHOWN_PLACES]].cpu().numpy()
+        raise
 
 
 def placed_space(space: VersionSpace, device: torch.device) -> VersionSpace:

@@ -16,7 +16,13 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, validate_data
 
-from bayespoint._support.checks import SHOWN_PLACES, PointsError, is_missing, shown_places
+from bayespoint._support.checks import (
+    SHOWN_PLACES,
+    PointsError,
+    RowsError,
+    is_missing,
+    shown_places,
+)
 from bayespoint._support.types import Array, ArrayLike, Matrix
 
 # Columns of X: arrays with a number for each are made, and 16 times what hashed words usually have.
@@ -220,16 +226,20 @@ def _explained(
     """
     text = str(error)
     gaps, words = "X contains NaN" in text, text.startswith("could not convert string")
+    where = _rows_with(np.isnan, X) if gaps else ""
     if encodes and (gaps or words):
         found = "contains NaN" if gaps else f"holds words ({error})"
+        where = f"{_named_columns(X, _has_gaps if gaps else _is_odd)}{where}"
         text = (
-            f"Input X {found}{_named_columns(X, _has_gaps if gaps else _is_odd)}, and {encodes} "
-            f"takes numbers without gaps. "
+            f"Input X {found}{where}, and {encodes} takes numbers without gaps. "
             f"make_pipeline(TableEncoder(), {encodes}()), with bayespoint.io.encoder.TableEncoder, "
             f"fills gaps in and encodes words and dates; or leave these rows or columns out."
         )
     elif "X contains infinity" in text:
-        text = f"{text.rstrip('.')}{_named_columns(X, _is_infinite)}."
+        where = _rows_with(np.isinf, X)
+        text = f"{text.rstrip('.')}{_named_columns(X, _is_infinite)}{where}."
+    elif where:
+        text = text.replace("X contains NaN", f"X contains NaN{where}", 1)
     elif "inconsistent numbers of samples" in text:
         text = f"X and y: {text}"
     elif not re.match(rf"(Input )?{re.escape(argument)}\b", text):
@@ -258,6 +268,21 @@ def _named_columns(X: Any, wanted: Callable[[Any], bool]) -> str:
     names = [repr(name) for i, name in enumerate(X.columns) if wanted(X.iloc[:, i])]
     shown = ", ".join(names[:SHOWN_COLUMNS]) + (", …" if len(names) > SHOWN_COLUMNS else "")
     return f" in columns {shown}" if names else ""
+
+
+def _rows_with(wanted: Callable[[Any], Array], X: Any) -> str:
+    """Rows of X with some values, for a message; nothing where X is no array of numbers."""
+    try:
+        if sp.issparse(X):
+            X = X.tocoo()
+            bad: Any = np.bincount(X.row[wanted(X.data)], minlength=X.shape[0]) > 0
+        elif hasattr(X, "to_numpy") and hasattr(X, "isna"):
+            bad = wanted(X.to_numpy(dtype=float, na_value=np.nan)).any(axis=1)
+        else:
+            bad = wanted(np.asarray(X, dtype=None if hasattr(X, "dtype") else float)).any(axis=1)
+    except (TypeError, ValueError):
+        return ""
+    return f" in rows {shown_places(bad)}" if np.any(bad) else ""
 
 
 def unmasked(name: str, values: Any) -> Any:
@@ -445,8 +470,9 @@ def check_answers(name: str, values: Array) -> Array:
     if np.any(wrong):
         row_axis = max(wrong.ndim - 2, 0)
         rows = np.any(wrong, axis=tuple(a for a in range(wrong.ndim) if a != row_axis))
-        raise ValueError(
-            f"{name} has no number for rows {shown_places(rows)} of X: values of the model or of "
-            f"X overflow. Scale the features (for example with StandardScaler), and fit again."
-        )
+        raise RowsError(
+            f"{name} has no number for rows ", np.flatnonzero(rows), " of X: values of the model "
+            "or of X overflow. Scale the features (for example with StandardScaler), and fit "
+            "again.",
+        )  # fmt: skip
     return values

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
-from bayespoint._support.checks import warn
+from bayespoint._support.checks import PointsError, warn
 from bayespoint._support.threads import Threads
 from bayespoint._support.types import Array, Matrix
 from bayespoint.space.hashes import limits, order_hashes, row_hashes
@@ -215,8 +215,14 @@ def same_precision(X: Matrix, dtype: Any) -> Matrix:
     """Points in the precision of the model; an error where they do not fit into it."""
     with np.errstate(over="ignore"):
         converted = X.astype(dtype, copy=False)
-    if not np.all(np.isfinite(converted.data if sp.issparse(X) else converted)):
-        raise ValueError(f"X has values too large for the {dtype} that the model was fitted in.")
+    sparse = sp.issparse(X)
+    infinite = ~np.isfinite(converted.data if sparse else converted)
+    if np.any(infinite):
+        rows = converted.tocoo().row[infinite] if sparse else np.flatnonzero(infinite.any(axis=1))
+        raise PointsError(
+            f"X has values too large for the {dtype} that the model was fitted in, in rows ",
+            np.unique(rows), ".",
+        ).of(X)  # fmt: skip
     return converted
 
 

@@ -59,7 +59,7 @@ def write_report(
         Whether rows of the file, and notes (which may quote cells), are shown.
     """
     context = {
-        "measured": measured, "file": file, "notes": notes,
+        "measured": measured, "file": file, "notes": notes, "cut_short": trained.get("cut_short"),
         "shows_rows": shows_rows, "matrix": _matrix(measured), "confusions": _confusions(measured),
         "classes": _classes(measured), "first": FIRST, "most": MOST, "n_bins": N_BINS,
         "risk": curves.risk_chart(rows, measured), "cost": curves.cost_chart(rows, measured),
@@ -69,7 +69,7 @@ def write_report(
         "matter_chart": curves.importance_chart(matter[:SHOWN_FIGURES]),
         "widths": widths[:SHOWN_FIGURES], "n_widths": len(widths),
         "width_chart": curves.width_chart(widths[:SHOWN_FIGURES]),
-        "training": _training(about, trained),
+        "training": _training(about, {k: v for k, v in trained.items() if k != "cut_short"}),
         "columns": _columns(about), "training_notes": _training_notes(about),
         "doubtful": _shown_rows(rows, table, doubtful(rows)) if shows_rows else [],
         "mistakes": _shown_rows(rows, table, sure_mistakes(rows)) if shows_rows else [],

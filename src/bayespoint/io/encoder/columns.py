@@ -20,18 +20,25 @@ from bayespoint.io.tables.notation import (
 from bayespoint.io.tables.table import (
     Table,
     TableError,
+    and_more,
     clean_text,
     counted,
     listed,
-    parse_number,
     printable,
 )
 
+# What helps where a cell of a column of numbers is none.
+EMPTY_IT = " Correct the cell, or leave it empty if the number is not known."
 # Columns of SVMlight files, which leave zeros out.
 SPARSE_NAME = re.compile(r"x\d+", re.ASCII)
 # Standard deviations from the mean beyond which a number counts as being that far: distances stay
 # finite when squared, and no kernel tells the difference.
 FARTHEST = 1e6
+# Cells of a column of numbers that are none: a share up to which they seem to be slips, different
+# texts up to which they may stand for missing values, and those that a message shows.
+FEW_SHARE, FEW_TEXTS, SHOWN_CELLS = 0.05, 3, 5
+# Different texts that tell in which notation most cells are numbers.
+LOOKED_AT = 200
 # Rows that a value must have on average for a text of many values to seem a category.
 OFTEN = 5
 
@@ -40,7 +47,8 @@ class Number(NamedTuple):
     """A column of numbers: what missing ones are taken as, and its scale.
 
     Where it has a long tail, mean and scale are those of the places; else there are no knots.
-    ``notation`` is that of its texts in training.
+    ``notation`` is that of its texts in training, ``ends`` are the least and the largest number
+    there.
     """
 
     name: str
@@ -50,6 +58,7 @@ class Number(NamedTuple):
     knots: tuple[float, ...] = ()
     places: tuple[float, ...] = ()
     notation: Notation = PLAIN
+    ends: tuple[float, ...] = ()
 
 
 class Category(NamedTuple):
@@ -88,10 +97,10 @@ def category_from(state: dict[str, Any], max_categories: int) -> Category:
 def number_from(state: Any) -> Number:
     """Number of a stored state; a ValueError if it is not valid."""
     check(isinstance(state, dict), "a number must be an object")
-    state = {"notation": list(PLAIN)} | state  # which older files do not have
+    state = {"notation": list(PLAIN), "ends": []} | state  # which older files do not have
     check(
         set(state) == {"kind", *Number._fields},
-        "a number has median, mean, scale, knots, places and notation",
+        "a number has median, mean, scale, knots, places, notation and ends",
     )
     check(isinstance(state["name"], str), "a number needs a name")
     median, mean, scale = values = [state[key] for key in ("median", "mean", "scale")]
@@ -114,8 +123,11 @@ def number_from(state: Any) -> Number:
         and marks[2:] in ([], *([unit] for unit in UNITS)),
         "notation must be a decimal mark, another one for thousands, and the sign of a unit",
     )
+    ends = state["ends"]
+    rise = ends == [] or are_sound(ends, [0.0, 1.0])  # as two knots do
+    check(rise, "ends must be two numbers that rise, or none")
     knots, places, notation = tuple(knots), tuple(places), Notation(*marks)
-    return Number(state["name"], median, mean, scale, knots, places, notation)
+    return Number(state["name"], median, mean, scale, knots, places, notation, tuple(ends))
 
 
 def is_missing(column: Array) -> Array:
@@ -151,11 +163,14 @@ def fit_number(name: str, column: Array, n_knots: int = 0) -> Number | None:
     if n_knots and has_long_tail(there, median):
         knots, places = knots_of(there, n_knots)
         values = placed(values, knots, places)
-        return Number(name, median, float(values.mean()), float(values.std()), knots, places)
+        mean, scale = float(values.mean()), float(values.std())
+        return Number(name, median, mean, scale, knots, places, ends=(low, high))
     largest = max(abs(low), abs(high))
     values = values / largest
     mean, scale = float(values.mean()) * largest, float(values.std()) * largest
-    return Number(name, median, mean, scale) if 0 < scale < math.inf else None
+    if not 0 < scale < math.inf:
+        return None
+    return Number(name, median, mean, scale, ends=(low, high))
 
 
 def fit_category(name: str, column: Array, max_categories: int, why: str = "") -> Category | None:
@@ -194,6 +209,16 @@ def deviations(values: Array, numbers: Sequence[Number]) -> Array:
         return 2 * ((values / 2 - mean / 2) / scale)
 
 
+def outside(values: Array, number: Number) -> Array:
+    """Where numbers are farther outside the training range than it is wide."""
+    if not number.ends:
+        return np.zeros(len(values), dtype=bool)
+    low, high = number.ends
+    # Quarters: twice the difference of two finite numbers may not be one.
+    width, x = high / 4 - low / 4, values / 4
+    return (x - high / 4 > width) | (low / 4 - x > width)
+
+
 def one_hot(column: Array, values: Sequence[str]) -> Array:
     """Array of bool, one column for each value."""
     place = {value: i for i, value in enumerate(values)}
@@ -218,7 +243,8 @@ def as_numbers(table: Table, name: str, column: Array, notation: Notation = PLAI
         row = next(i for i, t in enumerate(texts) if t is not None and notation.number(t) is None)
         raise TableError(
             f"column '{printable(name)}', {table.place(row)}: '{printable(texts[row])}' is not a "
-            f"number, and the column held numbers in training.{_comma_hint(texts[row], notation)}"
+            f"number, and the column held numbers in training."
+            f"{_comma_hint(texts[row], notation) or EMPTY_IT}"
         )
     return notation.numbers(texts)
 
@@ -251,13 +277,37 @@ def _comma_hint(text: str, notation: Notation = PLAIN) -> str:
 
 
 def why_text(table: Table, column: Array) -> str:
-    """Which cell made a column text that is mostly numbers; nothing for other columns."""
+    """Which cells made a column text that is mostly numbers; nothing for other columns."""
     there = [(row, text) for row, text in enumerate(column) if text is not None]
-    others = [(row, text) for row, text in there if parse_number(text) is None]
+    texts = list(dict.fromkeys(text for _, text in there))
+    notation = _usual_notation(texts[:LOOKED_AT])
+    odd = {text for text in texts if notation.number(text) is None}
+    others = [(row, text) for row, text in there if text in odd]
     if not others or len(others) > len(there) / 2:
         return ""
-    row, text = others[0]
+    places: dict[str, int] = {}
+    for row, text in others:
+        places.setdefault(text, row)
+    few = len(others) <= max(1, FEW_SHARE * len(there)) or len(places) <= FEW_TEXTS
+    most = SHOWN_CELLS if few else 1
+    shown = [f"'{printable(t)}' ({table.place(row)})" for t, row in list(places.items())[:most]]
+    more = and_more(len(places) - most) if few else ""
+    hint = _comma_hint(others[0][1]) if notation.decimal == "." else ""
     return (
         f" {len(there) - len(others):,} of {len(there):,} cells are numbers, but not "
-        f"'{printable(text)}' ({table.place(row)}).{_comma_hint(text)}"
+        f"{', '.join(shown)}{more}.{hint or _remedy(len(others)) * few}"
+    )
+
+
+def _usual_notation(texts: Sequence[str]) -> Notation:
+    """Notation in which most texts are numbers; the plain one if there are none."""
+    found = dict.fromkeys(one for text in texts for one in notations_of([text]))
+    return max([PLAIN, *found], key=lambda one: sum(one.number(text) is not None for text in texts))
+
+
+def _remedy(n_cells: int) -> str:
+    cells, them = ("this cell", "it") if n_cells == 1 else ("these cells", "them")
+    return (
+        f" If the column is numerical, correct {cells}, or empty {them} where the value is not "
+        f"known."
     )

@@ -38,7 +38,7 @@ class UnusableColumnsError(TableError):
         self.reasons = dict(reasons)
         which = "columns" if len(self.reasons) > 1 else "column"
         lines = [f"  '{printable(name)}': {reason}" for name, reason in self.reasons.items()]
-        remedy = f"Leave them out, such as X.drop(columns={list(self.reasons)}), or change them."
+        remedy = f"Change them, or leave them out, such as X.drop(columns={list(self.reasons)})."
         self.listed = f"{len(self.reasons)} {which} cannot be used:\n" + "\n".join(lines)
         super().__init__(f"{self.listed}\n{remedy}")
 

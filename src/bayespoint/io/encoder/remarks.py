@@ -13,22 +13,24 @@ from bayespoint.io.encoder.columns import (
     counted_columns,
     deviations,
     is_missing,
+    outside,
 )
 from bayespoint.io.encoder.dates import Date
 from bayespoint.io.encoder.kinds import Column
-from bayespoint.io.tables.table import counted, listed, printable
+from bayespoint.io.tables.table import SHOWN_NAMES, and_more, counted, listed, printable
 
 # Different words that are kept of a column, over all chunks.
 MOST_WORDS = 10_000
 
 
 class Oddities(NamedTuple):
-    """Cells of a column that are missing, new words, or numbers very far from those of training."""
+    """Cells of a column that are missing, new words, or numbers unlike those of training."""
 
     gaps: int = 0
     new: int = 0
     words: tuple[str, ...] = ()  # the new ones, each once
     far: int = 0
+    outside: int = 0  # of the range of training, by more than its width, but not that far
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,19 @@ class Remarks:
                     f"{column}: {counted(odd.far, 'number')} more than {FARTHEST:,.0f} standard "
                     f"deviations from the mean of {seen_in}, taken as that far."
                 )
-        return notes
+        return notes + self._outside(seen_in)
+
+    def _outside(self, seen_in: str) -> list[str]:
+        """Note on numbers outside the range of training, if there are any."""
+        counts = {name: odd.outside for name, odd in self.columns.items() if odd.outside}
+        if not counts:
+            return []
+        shown = [f"'{printable(name)}' ({n:,})" for name, n in list(counts.items())[:SHOWN_NAMES]]
+        cells = counted(sum(counts.values()), "number")
+        return [
+            f"{cells} farther outside the range of {seen_in} than it is wide: "
+            f"{', '.join(shown)}{and_more(len(counts) - SHOWN_NAMES)}; check the unit."
+        ]
 
 
 def remarks_of(
@@ -114,8 +128,9 @@ def _oddities(column: Column, values: Array) -> Oddities:
         return Oddities(int(np.isnat(values).sum()))
     gaps = int(is_missing(values).sum())
     if isinstance(column, Number):
-        far = np.abs(deviations(values[:, None], [column])) > FARTHEST
-        return Oddities(gaps, far=int(far.sum()))
+        far = np.abs(deviations(values[:, None], [column]))[:, 0] > FARTHEST
+        beyond = outside(values, column) & ~far
+        return Oddities(gaps, far=int(far.sum()), outside=int(beyond.sum()))
     known = set(column.values)
     new = [value for value in values if value is not None and value not in known]
     return Oddities(gaps, len(new), tuple(dict.fromkeys(new)))
@@ -123,4 +138,5 @@ def _oddities(column: Column, values: Array) -> Oddities:
 
 def _sum(one: Oddities, other: Oddities) -> Oddities:
     words = tuple(dict.fromkeys(one.words + other.words))[:MOST_WORDS]
-    return Oddities(one.gaps + other.gaps, one.new + other.new, words, one.far + other.far)
+    far, beyond = one.far + other.far, one.outside + other.outside
+    return Oddities(one.gaps + other.gaps, one.new + other.new, words, far, beyond)

@@ -48,7 +48,7 @@ from bayespoint.io.encoder.kinds import (
 )
 from bayespoint.io.encoder.remarks import Remarks, remarks_of
 from bayespoint.io.encoder.tails import knots_each
-from bayespoint.io.tables.frames import as_table, categories_of
+from bayespoint.io.tables.frames import as_table, categories_of, names_in
 from bayespoint.io.tables.notation import DECIMALS, PLAIN, Notation
 from bayespoint.io.tables.table import (
     SHOWN_NAMES,
@@ -58,6 +58,7 @@ from bayespoint.io.tables.table import (
     check_size,
     limits,
     listed,
+    numbered_names,
     printable,
 )
 
@@ -95,6 +96,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For each column of the result, the column of the table that it comes from, or the part of a
         date ("sold: month"). ``BayesPointClassifier(feature_groups=...)`` takes it, so that the
         columns of one category share a width.
+    n_features_in_ : int
+        Number of columns given to `fit`; of an encoder from a model file, of those it uses.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names. Not there if `fit` was given an array, or names that are no texts.
     notes_ : list of str
         What `fit` left out and why, and which texts it read as numbers or dates.
 
@@ -102,11 +107,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     A text column is numerical if all its cells are numbers with the same decimal mark, possibly a
     comma, and the same thousands separator (``1.234,5``, ``1,234.5``, ``1 234.5``, ``1'234.5``); a
-    percent, degree or currency sign may stand before or after them (``15 %``, ``$1,200``). It has
-    dates, with or without a time, if all its cells are dates: ``2023-05-17T14:30``, ``17.5.2023``,
-    ``05/17/23 2:30 pm``, ``17 May 2023``, ``2023-05``, ``14:30``. Time zones are ignored. A date
-    becomes the day as a number (with the time as its fraction), the year, and sine and cosine of
-    month, weekday and hour; parts that do not vary in training are left out.
+    percent, degree or currency sign may stand before or after them (``15 %``, ``37,5 °C``,
+    ``$1,200``), the same in all cells that have one. It has dates, with or without a time, if all
+    its cells are dates: ``2023-05-17T14:30``, ``17.5.2023``, ``05/17/23 2:30 pm``, ``17 May 2023``,
+    ``2023-05``, ``14:30``. Time zones are ignored. A date becomes the day as a number (with the
+    time as its fraction), the year, and sine and cosine of month, weekday and hour; parts that do
+    not vary in training are left out.
 
     A number x becomes (f(x) - mean) / (standard deviation), both over the training rows, with
     f(x) = x for most columns. For a column with a long tail, up to 65 of the n training values,
@@ -233,6 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 for c in used
             ]
         self._set(used)
+        self._set_names(len(table.names), names_in(X))
         return self
 
     def _fitted(
@@ -271,6 +278,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
         self.feature_groups_ = [name for column in columns for name in feature_groups(column)]
 
+    def _set_names(self, n_columns: int, names: Array | None) -> None:
+        """Remember the columns that were given, as scikit-learn does."""
+        self.n_features_in_ = n_columns
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if names is not None:
+            self.feature_names_in_ = names
+
     # ------------------------------------------------------------------ using
 
     @property
@@ -282,18 +296,53 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if not isinstance(column, Number) or column.notation != PLAIN
         ]
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
-        """Return ``feature_names_`` as an array.
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the name of each column of the result.
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : array-like of str, optional
+            Names of the columns given to `fit`; they must be ``feature_names_in_``, if that is
+            there.
 
         Returns
         -------
         ndarray of str
+            ``feature_names_``, or the same with the names given.
         """
-        return np.array(self.feature_names_, dtype=object)
+        check_is_fitted(self, "columns_")
+        if input_features is None:
+            return np.array(self.feature_names_, dtype=object)
+        given = [str(name) for name in input_features]
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and given != list(known):
+            raise ValueError("input_features is not equal to feature_names_in_.")
+        if len(given) != self.n_features_in_:
+            raise ValueError(
+                f"input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(given)}."
+            )
+        new = dict(zip(numbered_names(len(given)), given, strict=True)) if known is None else {}
+        return np.array(
+            [
+                new.get(column.name, column.name) + name.removeprefix(column.name)
+                for column in self.columns_
+                for name in feature_names(column)
+            ],
+            dtype=object,
+        )
+
+    def _asked(self, X: Any) -> Table:
+        """Return the table; of an array, columns are known by their places alone."""
+        check_is_fitted(self, "columns_")
+        table = as_table(X)
+        plain = not hasattr(X, "columns") and not hasattr(self, "feature_names_in_")
+        if plain and len(table.names) != self.n_features_in_:
+            raise TableError(
+                f"X has {len(table.names)} features, but TableEncoder is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return table
 
     def encode(self, table: Any) -> tuple[Array, list[str]]:
         """Return the numbers, (n_rows, n_features), and notes about what was ignored or filled in.
@@ -308,7 +357,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : ndarray of shape (n_rows, n_features)
         notes : list of str
         """
-        table = as_table(table)
+        table = self._asked(table)
         return self.transform(table), self.notes_on(table)
 
     def transform(self, X: Any) -> Array:
@@ -323,8 +372,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows, n_features)
         """
-        check_is_fitted(self, "columns_")
-        table = as_table(X)
+        table = self._asked(X)
         given = self._given(table)
         with limits(table.trusted):
             check_size(table.n_rows, len(self.feature_names_))
@@ -406,6 +454,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         return remarks_of(self.columns_, self._given(table), table.names)
 
+    def __sklearn_tags__(self) -> Any:
+        """Say what the encoder takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
     # ------------------------------------------------------------------ storing
 
     def to_state(self) -> dict[str, Any]:
@@ -451,6 +505,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ranked = any(isinstance(number, Number) and number.knots for number in numbers)
         check(encoder.long_tails == "rank" or not ranked, "long_tails='keep' has no knots")
         encoder._set(used)
+        encoder._set_names(len(names), np.array(names, dtype=object))
         encoder.notes_ = list(notes)
         return encoder
 

@@ -49,6 +49,24 @@ def as_table(data: Any) -> Table:
     return _checked(numbered_names(len(columns)), columns)
 
 
+def names_in(data: Any) -> Array | None:
+    """Names of the columns of a table or a data frame, if it has names and all of them are text.
+
+    Parameters
+    ----------
+    data : Table, DataFrame or array-like
+
+    Returns
+    -------
+    ndarray of str, shape (n_columns,), or None
+    """
+    frame = hasattr(data, "iloc") and getattr(data, "ndim", 0) == 2
+    names = data.names if isinstance(data, Table) else data.columns if frame else ()
+    if not len(names) or not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(names, dtype=object)
+
+
 def categories_of(data: Any) -> list[str]:
     """Names of the columns of a data frame whose type says that they are categories."""
     if isinstance(data, Table) or not hasattr(data, "iloc"):

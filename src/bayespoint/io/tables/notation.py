@@ -12,10 +12,12 @@ from bayespoint._support.types import Array
 
 DECIMALS = (".", ",")
 THOUSANDS = ("", ",", ".", " ", "'")
-# Signs before or after a number.
-UNITS = ("", "%", "‰", "°", "$", "€", "£", "¥")
-# Spaces of other widths, and the apostrophe of word processors.
-_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2019", "   '")
+# Signs before or after a number; of two that a text holds, the first here counts.
+UNITS = ("", "%", "‰", "°C", "°F", "°", "$", "€", "£", "¥")
+# Spaces of other widths, the apostrophe of word processors, and what looks like a degree sign.
+_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2019\u00ba\u02da", "   '°°") | {
+    ord("\u2103"): "°C", ord("\u2109"): "°F",
+}  # fmt: skip
 
 
 class Notation(NamedTuple):
@@ -96,7 +98,7 @@ def notations_of(
     >>> [(one.decimal, one.thousands) for one in notations_of(["1,500", "2"])]
     [(',', ''), ('.', ',')]
     """
-    texts = {text for text in column if text is not None}
+    texts = {text.translate(_ALIKE) for text in column if text is not None}
     unit = next((one for one in UNITS[1:] if any(one in text for text in texts)), "")
     found: list[Notation] = []
     for thousands in THOUSANDS:  # none first: a mark that no number has is none
