@@ -246,6 +246,21 @@ def test_given_units_stay():
         assert np.max(np.abs(away)) > 1e-3
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e6, 1e-6])
+def test_given_units_are_tried_only_if_ranges_of_all_columns_are_comparable(unit):
+    X, y = table(100, n_idle=8)
+    tried = fitted(X * np.where(np.arange(10) == 9, unit, 1.0), y, **GIVEN).gamma_choice_
+    assert ("one width" in tried["log_proba"]) == (unit == 1.0)
+
+
+@pytest.mark.parametrize(("size", "comparable"), [(1e-3, True), (1.0, True), (1e3, False)])
+def test_columns_that_hardly_vary_may_be_small(size, comparable):
+    X, y = table(200, n_idle=2)
+    rare = np.where(np.arange(200) % 150 == 0, size, 0.0)
+    tried = fitted(np.column_stack([X, rare]), y, **GIVEN).gamma_choice_
+    assert ("one width" in tried["log_proba"]) == comparable
+
+
 def test_constant_columns_take_no_part():
     X, y = table(100, n_idle=2)
     constant = np.hstack([X, np.full((100, 1), 3.0)])

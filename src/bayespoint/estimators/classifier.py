@@ -81,9 +81,10 @@ class BayesPointClassifier(KernelClassifier):
         - "held-out": one value for all features, one per feature, or the geometric mean of the two,
           chosen by held-out labels (`gamma_choice_`). More than one value must be better by more
           than chance (at a level of 5 %) on rows that were not used to learn it. The units of
-          columns do not matter, except that one value in the given units is tried as well if at
-          least three quarters of the columns have a range of at least a tenth of the largest. One
-          value per feature needs at least 50 rows and at most 1,000 columns.
+          columns do not matter, except that one value in the given units is tried as well if the
+          columns have comparable ranges: at least a twentieth of the largest, except for columns
+          that are nearly constant (standard deviation below a tenth of their range). One value per
+          feature needs at least 50 rows and at most 1,000 columns.
         - "ard": one value per feature, by the evidence of EP, on up to 1,000 rows or, with more, on
           complete cells.
         - "evidence": one value, by the evidence of EP (the probability of all labels) on at most

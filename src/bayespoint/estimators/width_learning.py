@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from bayespoint.estimators.trials import CellSearch
 
 # A column's unit is its deviation, but at least this share of its range: rare words would reach too
-# far. Columns have comparable spread if all but a quarter have a tenth of the largest range.
+# far. Columns have comparable spread if their ranges are at least this share of the largest; those
+# that hardly ever vary, like pixels at the border of images, may have smaller ones.
 LEAST_UNIT = 0.1
-COMPARABLE, MOST_NARROW = 0.1, 0.25
+COMPARABLE = 0.05
 
 # Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
 # and work (operations) of a step.
@@ -68,8 +69,8 @@ class Columns:
         reach = np.subtract(most, least, dtype=np.float64)
         moving = reach > 0
         unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
-        narrow = reach[moving] < COMPARABLE * np.max(reach, initial=0.0)
-        comparable = bool(np.mean(narrow) <= MOST_NARROW if np.any(moving) else True)
+        often = moving & (deviation >= LEAST_UNIT * reach)
+        comparable = bool(np.all(reach[often] >= COMPARABLE * np.max(reach, initial=0.0)))
         return cls(unit, comparable, two_valued)
 
     def grouped(self, group: Array) -> "Columns":
