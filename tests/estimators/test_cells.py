@@ -13,6 +13,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespoint import BayesPointClassifier, RejectingClassifier
+from bayespoint.estimators import cells
 from bayespoint.estimators.making import votes_link
 from bayespoint.inference.ep.cells import method, prediction
 from bayespoint.inference.ep.cells.method import Cells
@@ -124,6 +125,14 @@ def test_settled_has_the_cells_and_what_is_given_stays():
     again = clf.settled()
     assert (again.cell_size, again.n_trees) == (60, 4)
     assert again.n_landmarks == clf.settings_.cells.n_landmarks
+
+
+def test_few_rows_have_more_trees(monkeypatch):
+    for n_rows, with_landmarks, without in ((300 * 6, 6, 6), (300 * 4, 4, 4), (300 * 2, 2, 3)):
+        monkeypatch.setattr(cells, "ROWS_OF_TREES", n_rows)
+        for n_landmarks, n_trees in ((20, with_landmarks), (0, without)):
+            clf = fitted(n_landmarks=n_landmarks, n_trees="auto")
+            assert clf.settings_.cells.n_trees == n_trees
 
 
 def test_labels_at_random_cannot_be_told():

@@ -52,20 +52,31 @@ FEW = {"cell_size": 100, "cache_size": 5.0, "n_landmarks": 0, "n_draws": 8, "ran
 
 
 def test_held_out_labels_choose_between_cells_and_perceptrons():
-    """Noise is for cells; with none, what spans all rows is for perceptrons."""
+    """Noisy waves, which a wide kernel sees in cells only; and what spans all rows."""
     rng = np.random.default_rng(0)
     X, wide = rng.standard_normal((600, 2)), rng.standard_normal((600, 40))
-    noisy = X[:, 0] + rng.standard_normal(600) > 0
+    waves = (np.sin(4 * X[:, 0]) > 0) ^ (rng.random(600) < 0.2)
     found = {}
-    for kind, rows, y in (("noisy", X, noisy), ("clean", wide, wide.sum(axis=1) > 0)):
+    for kind, rows, y in (("waves", X, waves), ("wide", wide, wide.sum(axis=1) > 0)):
         clf = BayesPointClassifier(gamma=0.05, softness=0.1, bias=1.0, **FEW).fit(rows, y)
         found[kind] = clf.inference_
         told = r"labels: ([\d.]+) by EP in cells, ([\d.]+) by"
         figures = re.search(told, clf.inference_reason_)
         by_cells, by_perceptrons = map(float, figures.groups())
-        assert (clf.inference_ == "ep") == (by_perceptrons > settling.AHEAD * by_cells)
+        assert (clf.inference_ == "ep") == (by_perceptrons > by_cells)
         assert clf.settled().inference == clf.inference_
-    assert found == {"noisy": "ep", "clean": "perceptron"}
+    assert found == {"waves": "ep", "wide": "perceptron"}
+
+
+@pytest.mark.parametrize("ahead", [1e-3, 0.999])
+def test_on_a_sample_perceptrons_must_be_clearly_better(monkeypatch, ahead):
+    monkeypatch.setattr(settling, "SECOND_LOOK_DRAWN", 300)
+    monkeypatch.setattr(settling, "AHEAD", ahead)
+    wide = np.random.default_rng(0).standard_normal((600, 40))
+    clf = BayesPointClassifier(gamma=0.05, softness=0.1, bias=1.0, **FEW)
+    clf.fit(wide, wide.sum(axis=1) > 0)
+    assert clf.inference_ == ("perceptron" if ahead > 0.5 else "ep")
+    assert f"if theirs is lower by {1 - ahead:.0%}" in clf.inference_reason_
 
 
 def test_more_draws_go_on_with_the_method_of_before():

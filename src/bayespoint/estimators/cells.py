@@ -25,10 +25,12 @@ from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
 # with many machines, each of which has a matrix of them, and of which some are asked whether they
-# are worth it; small cells where all is in the features, but not more columns than rows.
+# are worth it; more trees where all of them together have no more rows than that; small cells where
+# all is in the features, but not more columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS, ASKED_MACHINES = 700, 4, 300, 3
 TREES, TREES_WITH_LANDMARKS = 3, 2
+MOST_TREES, ROWS_OF_TREES = 6, 24_000
 
 # One cell, which is exact, where its sweeps take at most so many operations: some seconds.
 EXACT_WORK = 9e10
@@ -96,7 +98,7 @@ def cells_wanted(parameters: Parameters, data: TrainingData, needed: float) -> C
         if _memory(exact_cells, data.n_machines, parameters.cache_bytes).at_once:
             return exact_cells
         size = CELL_SIZE if isinstance(parameters.cell_size, str) else size
-    return _with_trees(CellSettings(int(size), n_landmarks, n_trees), data.n_machines)
+    return _with_trees(CellSettings(int(size), n_landmarks, n_trees), data)
 
 
 def fits_cells(parameters: Parameters, data: TrainingData, cells: CellSettings) -> bool:
@@ -121,12 +123,13 @@ def _memory(cells: CellSettings, n_machines: int, n_bytes: float) -> Memory:
     return Memory.of(n_bytes, cells.cell_size, max(cells.n_landmarks, 0), n_machines)
 
 
-def _with_trees(cells: CellSettings, n_machines: int) -> CellSettings:
+def _with_trees(cells: CellSettings, data: TrainingData) -> CellSettings:
     """Set the number of trees, once that of landmarks is known."""
     if cells.n_trees > 0 or cells.n_landmarks < 0:
         return cells
-    few = 1 if n_machines >= MANY_MACHINES else TREES_WITH_LANDMARKS
-    return cells._replace(n_trees=few if cells.n_landmarks else TREES)
+    few = 1 if data.n_machines >= MANY_MACHINES else TREES_WITH_LANDMARKS
+    more = min(ROWS_OF_TREES // data.inputs.shape[0], MOST_TREES)
+    return cells._replace(n_trees=max(few if cells.n_landmarks else TREES, more))
 
 
 class CellTrials:
@@ -178,7 +181,7 @@ class CellTrials:
     def as_they_are(self, settings: Any) -> Any:
         """Return settings without more landmarks than are given, and with trees."""
         cells = self._cells._replace(n_landmarks=max(self._cells.n_landmarks, 0))
-        return replace(settings, cells=_with_trees(cells, self._data.n_machines))
+        return replace(settings, cells=_with_trees(cells, self._data))
 
     def best(
         self, settings: Any, names: Sequence[str], biases: Sequence[float], enough: float = np.inf
@@ -196,7 +199,7 @@ class CellTrials:
         if n_landmarks < 0:
             settings, n_landmarks = self._with_landmarks(settings, names, enough)
         cells = self._cells._replace(n_landmarks=n_landmarks)
-        return replace(settings, cells=_with_trees(cells, self._data.n_machines))
+        return replace(settings, cells=_with_trees(cells, self._data))
 
     def climbed(self, settings: Any, names: Sequence[str], steps: Any = STEPS) -> Any:
         """Return settings with the width and softness that suit labels left out best."""

@@ -127,10 +127,11 @@ class BayesPointClassifier(KernelClassifier):
           more per class; if there are many rows, they are divided into cells (``cell_size``).
         - "auto": exact EP if its sweeps take at most a few seconds (up to about 2,200 points of two
           classes, 460 of ten) and ``cache_size`` is large enough. Otherwise EP by cells, or
-          perceptrons if they are clearly better at predicting held-out labels of at most 10,000
-          rows; ``inference_reason_`` gives the two log-losses. With label noise always cells;
-          perceptrons if cells are not possible ("precomputed", ``decision="bayes_point"``, settings
-          chosen by the evidence).
+          perceptrons if they predict held-out labels better; with more than 10,000 rows the two are
+          compared on a sample, and perceptrons must have a log-loss that is lower by 10 %.
+          ``inference_reason_`` gives the log-losses. With label noise always cells; perceptrons if
+          cells are not possible ("precomputed", ``decision="bayes_point"``, settings chosen by the
+          evidence).
     n_draws : int, default=100
         Number of classifiers drawn per class (for two classes, in total).
     softness : float or {"held-out", "evidence"}, default="held-out"
@@ -172,7 +173,7 @@ class BayesPointClassifier(KernelClassifier):
     n_trees : int or "auto", default="auto"
         For EP with several cells: number of divisions into cells to average. "auto": 3; 2 with
         landmarks; 1 with landmarks and four or more classes, and with the columns of a linear
-        kernel.
+        kernel. With few rows more, up to 6, as long as all trees together have at most 24,000 rows.
     half_life : float, optional
         For `partial_fit` on data that change over time: a row counts half after this many further
         rows.

@@ -75,10 +75,10 @@ FIRST_SOFTNESS = 0.1
 PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
-# Perceptrons are taken where their log-loss is below this share of that of cells: noise, which
-# keeps the two close, makes perceptrons very slow with more rows, and landmarks better. Where all
-# rows were tried, less will do.
-AHEAD, AHEAD_OF_ALL = 0.9, 0.95
+# Perceptrons are taken where their log-loss is below that of cells. On a sample it must be below
+# this share: noise, which keeps the two close, makes perceptrons very slow with more rows, and
+# landmarks better.
+AHEAD = 0.9
 
 # Seconds without which they are not compared at all.
 LEAST_COMPARING = 10.0
@@ -417,7 +417,7 @@ def _settle(
 
 
 def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: float) -> Settings:
-    """Settle EP by cells, or perceptrons where they tell labels left out clearly better.
+    """Settle EP by cells, or perceptrons where they tell labels left out better.
 
     Both are trained on the same sample, and asked for labels of the same rows of it.
     """
@@ -429,7 +429,7 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
     both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
     best = begin = max(both, key=trials.value)
-    ahead = AHEAD if of_sample else AHEAD_OF_ALL
+    ahead = AHEAD if of_sample else 1.0
     # Cells that are ahead as they are need no search to tell; nor, on a sample, any landmarks.
     enough = -by_drawn / ahead
     if trials.value(best) <= enough and -trials.value(best) < HOPELESS * by_drawn:
@@ -437,7 +437,7 @@ def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: fl
         best = trials.best(best, search.names, search.biases, enough)
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
-    rule = f"which are used if theirs is lower by {1 - ahead:.0%}"
+    rule = "which are used if theirs is lower" + f" by {1 - ahead:.0%}" * of_sample
     reason = f"many rows; log-loss of {len(trials.rows):,} held-out labels: {figures}, {rule}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
