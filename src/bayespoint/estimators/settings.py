@@ -34,6 +34,8 @@ from bayespoint.estimators.selection import (
     BIASES,
     EVIDENCE_POINTS,
     SECOND_STEPS,
+    SOFTNESS,
+    Candidate,
     Chosen,
     choose,
     choose_held_out,
@@ -416,38 +418,46 @@ def _settle(
     return settings
 
 
-def _settle_rivals(cells: Settings, search: CellSearch, drawn: Trials, scale: float) -> Settings:
+def _settle_rivals(settings: Settings, search: CellSearch, drawn: Trials, scale: float) -> Settings:
     """Settle EP by cells, or perceptrons where they tell labels left out better.
 
-    Both are trained on the same sample, and asked for labels of the same rows of it.
+    Both are trained on the same sample, and asked for labels of the same rows of it, each also with
+    the settings of the other.
     """
     found = drawn.first_look(scale, search.late, search.biases)
     label = search.data.distinct.label
     sample = link_points(label, search.entropy, SECOND_LOOK_DRAWN)
     of_sample = len(sample) < len(label)
-    trials = search.trials(cells, search.division(cells, sample if of_sample else None))
+    trials = search.trials(settings, search.division(settings, sample if of_sample else None))
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
-    both = (trials.as_they_are(one) for one in (cells, taken(cells, found[0], search.names)))
+    both = (trials.as_they_are(one) for one in (settings, taken(settings, found[0], search.names)))
     best = begin = max(both, key=trials.value)
-    ahead = AHEAD if of_sample else 1.0
-    # Cells that are ahead as they are need no search to tell; nor, on a sample, any landmarks.
-    enough = -by_drawn / ahead
+    # On a sample cells that are ahead as they are need no search to tell, nor any landmarks.
+    enough = -by_drawn / AHEAD if of_sample else np.inf
     if trials.value(best) <= enough and -trials.value(best) < HOPELESS * by_drawn:
-        enough = enough if of_sample else np.inf
         best = trials.best(best, search.names, search.biases, enough)
+        if not of_sample and not search.late():
+            same = _not_too_hard(as_candidate(best), search.names)
+            loss = drawn.loss(same, SECOND_LOOK_DRAWN, trials.rows)
+            by_drawn, found = min((by_drawn, found), (loss, [same]), key=lambda pair: pair[0])
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
-    rule = "which are used if theirs is lower" + f" by {1 - ahead:.0%}" * of_sample
+    rule = "which are used if theirs is lower" + f" by {1 - AHEAD:.0%}" * of_sample
     reason = f"many rows; log-loss of {len(trials.rows):,} held-out labels: {figures}, {rule}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
-    if by_drawn > ahead * by_cells:
-        if of_sample:  # whose settings suit fewer rows
-            return search.best(replace(begin, cells=cells.cells, inference_reason=reason))
-        if best is begin:
-            best = trials.best(replace(begin, cells=cells.cells), search.names, search.biases)
-        return replace(best, inference_reason=reason)
-    return replace(drawn.second_look(found, search.late), inference_reason=reason)
+    if by_drawn <= (AHEAD if of_sample else 1.0) * by_cells:
+        return replace(drawn.second_look(found, search.late), inference_reason=reason)
+    if of_sample:  # whose settings suit fewer rows
+        best = search.best(replace(begin, cells=settings.cells))
+    return replace(best, inference_reason=reason)
+
+
+def _not_too_hard(settings: Candidate, names: Sequence[str]) -> Candidate:
+    """Settings of cells for perceptrons, which need long with little softness."""
+    if "softness" not in names:
+        return settings
+    return settings._replace(softness=max(settings.softness, min(SOFTNESS)))
 
 
 def _biases(data: TrainingData, kernel: Kernel) -> Sequence[float]:
