@@ -79,6 +79,21 @@ def test_on_a_sample_perceptrons_must_be_clearly_better(monkeypatch, ahead):
     assert f"if theirs is lower by {1 - ahead:.0%}" in clf.inference_reason_
 
 
+def test_perceptrons_are_tried_with_the_settings_of_cells(monkeypatch):
+    """Of these, the loss is made to say, softness that no list of theirs has is best."""
+    monkeypatch.setattr(
+        trials.Trials,
+        "loss",
+        lambda _, one, *__, **___: 0.01 + (one.softness in selection.SOFTNESS),
+    )
+    X, y = clouds(600, apart=0.5)
+    clf = BayesPointClassifier(gamma=0.5, bias=1.0, **FEW).fit(X, y)
+    assert clf.inference_ == "perceptron"
+    assert clf.softness_ not in selection.SOFTNESS
+    clf = BayesPointClassifier(gamma=0.5, bias=1.0, softness=0.01, **FEW).fit(X, y)
+    assert clf.softness_ == 0.01
+
+
 def test_more_draws_go_on_with_the_method_of_before():
     X, y = clouds(600, apart=2.0)
     clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, warm_start=True, **FEW).fit(X, y)
