@@ -128,11 +128,16 @@ def test_settled_has_the_cells_and_what_is_given_stays():
 
 
 def test_few_rows_have_more_trees(monkeypatch):
-    for n_rows, with_landmarks, without in ((300 * 6, 6, 6), (300 * 4, 4, 4), (300 * 2, 2, 3)):
+    for n_rows, with_landmarks, without in ((300 * 9, 6, 6), (300 * 4, 4, 4), (300 * 2, 2, 3)):
         monkeypatch.setattr(cells, "ROWS_OF_TREES", n_rows)
         for n_landmarks, n_trees in ((20, with_landmarks), (0, without)):
             clf = fitted(n_landmarks=n_landmarks, n_trees="auto")
             assert clf.settings_.cells.n_trees == n_trees
+    many = np.arange(300) % 5  # as many machines
+    for n_rows, n_trees in ((300 * 5 * 2, 2), (300 * 4, 1)):
+        monkeypatch.setattr(cells, "ROWS_OF_TREES", n_rows)
+        clf = fitted(y=many, n_landmarks=20, n_trees="auto")
+        assert clf.settings_.cells.n_trees == n_trees
 
 
 def test_labels_at_random_cannot_be_told():

@@ -25,12 +25,12 @@ from bayespoint.space.merging import contested
 
 # Rows of a cell, landmarks, and trees, where that is "auto"; fewer landmarks, and one tree of them,
 # with many machines, each of which has a matrix of them, and of which some are asked whether they
-# are worth it; more trees where all of them together have no more rows than that; small cells where
-# all is in the features, but not more columns than rows.
+# are worth it; more trees where all of them together have no more rows of all machines than that;
+# small cells where all is in the features, but not more columns than rows.
 CELL_SIZE, LINEAR_CELL_SIZE = 1000, 200
 LANDMARKS, MANY_MACHINES, FEW_LANDMARKS, ASKED_MACHINES = 700, 4, 300, 3
 TREES, TREES_WITH_LANDMARKS = 3, 2
-MOST_TREES, ROWS_OF_TREES = 6, 24_000
+MOST_TREES, ROWS_OF_TREES = 6, 48_000
 
 # One cell, which is exact, where its sweeps take at most so many operations: some seconds.
 EXACT_WORK = 9e10
@@ -128,8 +128,17 @@ def _with_trees(cells: CellSettings, data: TrainingData) -> CellSettings:
     if cells.n_trees > 0 or cells.n_landmarks < 0:
         return cells
     few = 1 if data.n_machines >= MANY_MACHINES else TREES_WITH_LANDMARKS
-    more = min(ROWS_OF_TREES // data.inputs.shape[0], MOST_TREES)
-    return cells._replace(n_trees=max(few if cells.n_landmarks else TREES, more))
+    n_trees = few if cells.n_landmarks else TREES
+    return cells._replace(n_trees=max(n_trees, _more_trees(data)))
+
+
+def _more_trees(data: TrainingData) -> int:
+    return min(ROWS_OF_TREES // (data.inputs.shape[0] * data.n_machines), MOST_TREES)
+
+
+def most_trees(cells: CellSettings, data: TrainingData) -> int:
+    """Most trees of a fit whose number of landmarks is open; no fewer than the usual ones."""
+    return max(TREES, cells.n_trees if cells.n_trees > 0 else _more_trees(data))
 
 
 class CellTrials:
@@ -171,7 +180,7 @@ class CellTrials:
         self._machines, self._found = machines, dict[Any, float]()
         # Sites of the best settings so far, without landmarks: those of others are near.
         self._start: tuple[float, Any] = (-np.inf, None)
-        of_fit = data.inputs.shape[0] // cells.cell_size * max(cells.n_trees, TREES)
+        of_fit = data.inputs.shape[0] // cells.cell_size * most_trees(cells, data)
         self._cells_left = max(of_fit * data.n_machines, MINUTE_CELLS)
 
     def _late(self) -> bool:

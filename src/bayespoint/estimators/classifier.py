@@ -83,7 +83,7 @@ class BayesPointClassifier(KernelClassifier):
           than chance (at a level of 5 %) on rows that were not used to learn it. The units of
           columns do not matter, except that one value in the given units is tried as well if the
           columns have comparable ranges: at least a twentieth of the largest, except for columns
-          that are nearly constant (standard deviation below a tenth of their range). One value per
+          that hardly vary (nine rows of ten have their least or their largest value). One value per
           feature needs at least 50 rows and at most 1,000 columns.
         - "ard": one value per feature, by the evidence of EP, on up to 1,000 rows or, with more, on
           complete cells.
@@ -172,8 +172,10 @@ class BayesPointClassifier(KernelClassifier):
         nothing is approximated.
     n_trees : int or "auto", default="auto"
         For EP with several cells: number of divisions into cells to average. "auto": 3; 2 with
-        landmarks; 1 with landmarks and four or more classes, and with the columns of a linear
-        kernel. With few rows more, up to 6, as long as all trees together have at most 24,000 rows.
+        landmarks; 1 with landmarks and four or more classes. With few rows there are more, up to 6,
+        as long as trees times rows (times classes, if there are more than two) is at most 48,000.
+        With the columns of a linear kernel always 1. `partial_fit` keeps the number of its first
+        fit.
     half_life : float, optional
         For `partial_fit` on data that change over time: a row counts half after this many further
         rows.

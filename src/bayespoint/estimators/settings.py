@@ -432,14 +432,16 @@ def _settle_rivals(settings: Settings, search: CellSearch, drawn: Trials, scale:
     by_drawn = drawn.loss(found[0], SECOND_LOOK_DRAWN, trials.rows)
     both = (trials.as_they_are(one) for one in (settings, taken(settings, found[0], search.names)))
     best = begin = max(both, key=trials.value)
-    # On a sample cells that are ahead as they are need no search to tell, nor any landmarks.
+    # On a sample cells that are ahead as they are need no search to tell, nor any landmarks. Those
+    # that are hopeless need none either.
     enough = -by_drawn / AHEAD if of_sample else np.inf
     if trials.value(best) <= enough and -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases, enough)
         if not of_sample and not search.late():
-            same = _not_too_hard(as_candidate(best), search.names)
-            loss = drawn.loss(same, SECOND_LOOK_DRAWN, trials.rows)
-            by_drawn, found = min((by_drawn, found), (loss, [same]), key=lambda pair: pair[0])
+            theirs = _not_too_hard(as_candidate(best), search.names)
+            if theirs[:3] != found[0][:3]:
+                loss = drawn.loss(theirs, SECOND_LOOK_DRAWN, trials.rows)
+                by_drawn, found = min((by_drawn, found), (loss, [theirs]), key=lambda pair: pair[0])
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
     rule = "which are used if theirs is lower" + f" by {1 - AHEAD:.0%}" * of_sample

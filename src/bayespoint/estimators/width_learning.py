@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from bayespoint.estimators.trials import CellSearch
 
 # A column's unit is its deviation, but at least this share of its range: rare words would reach too
-# far. Columns have comparable spread if their ranges are at least this share of the largest; those
-# that hardly ever vary, like pixels at the border of images, may have smaller ones.
+# far. Columns have comparable spread if their ranges are at least this share of the largest. Those
+# that hardly ever vary, like pixels at the border of images, may have smaller ones: they have their
+# least or their largest value in so many of the rows, of which some thousands tell.
 LEAST_UNIT = 0.1
 COMPARABLE = 0.05
+MOSTLY, ROWS_SEEN = 0.9, 5_000
 
 # Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
 # and work (operations) of a step.
@@ -69,8 +71,8 @@ class Columns:
         reach = np.subtract(most, least, dtype=np.float64)
         moving = reach > 0
         unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
-        often = moving & (deviation >= LEAST_UNIT * reach)
-        comparable = bool(np.all(reach[often] >= COMPARABLE * np.max(reach, initial=0.0)))
+        narrow = np.flatnonzero(moving & (reach < COMPARABLE * np.max(reach, initial=0.0)))
+        comparable = not len(narrow) or _hardly_vary(inputs, narrow, least, most)
         return cls(unit, comparable, two_valued)
 
     def grouped(self, group: Array) -> "Columns":
@@ -79,6 +81,15 @@ class Columns:
         squares = np.where(moving, self.unit, 0.0) ** 2
         mean = np.bincount(group, squares) / np.maximum(np.bincount(group, moving), 1)
         return replace(self, unit=np.where(moving, np.sqrt(mean)[group], np.inf))
+
+
+def _hardly_vary(inputs: Inputs, columns: Array, least: Array, most: Array) -> bool:
+    """Whether each of these columns has one of its ends in most rows."""
+    n_rows = inputs.shape[0]
+    X = inputs.array(np.arange(0, n_rows, -(-n_rows // ROWS_SEEN)))[:, columns]
+    X = X.toarray() if sp.issparse(X) else X
+    share = [np.mean(end[columns] == X, axis=0) for end in (least, most)]
+    return bool(np.all(np.maximum(*share) >= MOSTLY))
 
 
 class WidthLearner:

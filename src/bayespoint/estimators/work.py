@@ -7,7 +7,7 @@ from joblib import effective_n_jobs
 
 from bayespoint._support import lapack
 from bayespoint._support.threads import open_threads
-from bayespoint.estimators.cells import MINUTE_CELLS, SWEEPS, TREES
+from bayespoint.estimators.cells import MINUTE_CELLS, SWEEPS, most_trees
 from bayespoint.estimators.data import TrainingData
 from bayespoint.estimators.parameters import Parameters
 from bayespoint.estimators.selection import EVIDENCE_POINTS
@@ -48,7 +48,7 @@ def _at_once(data: TrainingData) -> float:
 def _by_cells(data: TrainingData, cells: CellSettings) -> float:
     """Operations of the search for settings, whose work is limited, and of the fit."""
     n_cells = data.n_machines * data.inputs.shape[0] / cells.cell_size
-    of_fit = n_cells * max(cells.n_trees, TREES)
+    of_fit = n_cells * most_trees(cells, data)
     chosen_with = max(of_fit, MINUTE_CELLS)
     return (of_fit + chosen_with) * SWEEPS * 2 / 3 * cells.cell_size**3
 
