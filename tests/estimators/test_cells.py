@@ -327,9 +327,11 @@ def test_the_link_does_not_mind_rows_that_nobody_looked_at():
         data = SimpleNamespace(distinct=distinct, inputs=Inputs(np.empty((len(label), 1))))
         return votes_link(Cells(None, None, np.stack([z, z]), None), data, 0.0).link
 
-    unseen = np.append(z, np.zeros((1, 200)), axis=1), np.append(label, np.ones(200, dtype=int))
-    assert_array_equal(link(*unseen).offset, link(z, label).offset)
-    assert abs(link(np.append(z, np.full((1, 200), 1e-9), axis=1), unseen[1]).offset[0]) > 0.1
+    more = np.append(label, np.ones(200, dtype=int))
+    for unseen in (0.0, 1e-12):  # and those far from all others, but for rounding
+        found = link(np.append(z, np.full((1, 200), unseen), axis=1), more)
+        assert_array_equal(found.offset, link(z, label).offset)
+    assert abs(link(np.append(z, np.full((1, 200), 1e-8), axis=1), more).offset[0]) > 0.1
 
 
 @pytest.mark.slow

@@ -281,6 +281,8 @@ def test_constant_columns_take_no_part():
         one, other = (fitted(Z, y, gamma=gamma, **GIVEN) for Z in (X, constant))
         assert_allclose(np.broadcast_to(other.gamma_, 5)[:4], one.gamma_, rtol=1e-5)
     assert other.gamma_[-1] == 0
+    nearly = np.hstack([X, np.where(np.arange(100)[:, None] % 2, 0.1, np.nextafter(0.1, 1))])
+    assert fitted(nearly, y, gamma="ard", **GIVEN).gamma_[-1] == 0
     far = np.hstack([NEW[:, :4], np.full((500, 1), 1e3)])  # which was never seen to matter
     assert_allclose(other.predict_proba(far), one.predict_proba(NEW[:, :4]), atol=1e-5)
 

@@ -42,6 +42,9 @@ from bayespoint.space.merging import contested
 # never happened in so many may happen next.
 UNSEEN = 0.1
 
+# Means over standard deviations that are 0 but for rounding.
+NOTHING = 1e-9
+
 # What inference returns.
 Inferred: TypeAlias = Draws | Gaussian | Cells
 
@@ -117,7 +120,7 @@ def votes_link(inferred: Gaussian | Cells, data: TrainingData, noise: float) -> 
     z = scores_left_out(inferred, data)
     label, weight = data.distinct.label, data.distinct.weight
     # Cells that time did not allow for say nothing, and rows far from all others nothing either.
-    told = np.flatnonzero(np.any(z != 0, axis=0))
+    told = np.flatnonzero(np.any(np.abs(z) > NOTHING, axis=0))
     told = told if len(told) else np.arange(len(label))
     if len(told) > MOST_FITTED:
         told = told[link_points(label[told], 0, MOST_FITTED)]

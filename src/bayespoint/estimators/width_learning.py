@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LEAST_UNIT = 0.1
 COMPARABLE = 0.05
 MOSTLY, ROWS_SEEN = 0.9, 5_000
+ROUNDING = 4.0
 
 # Rows of a cell that widths are learnt on, of one with all rows, such cells at most and at least,
 # and work (operations) of a step.
@@ -69,7 +70,9 @@ class Columns:
         """Look at all rows."""
         deviation, least, most, two_valued = inputs.spread()
         reach = np.subtract(most, least, dtype=np.float64)
-        moving = reach > 0
+        # A value and the next one, say, differ by rounding.
+        size = np.maximum(np.abs(least), np.abs(most)).astype(np.float64)
+        moving = reach > ROUNDING * np.finfo(inputs.dtype).eps * size
         unit = np.where(moving, np.maximum(deviation, LEAST_UNIT * reach), np.inf)
         narrow = np.flatnonzero(moving & (reach < COMPARABLE * np.max(reach, initial=0.0)))
         comparable = not len(narrow) or _hardly_vary(inputs, narrow, least, most)
