@@ -18,6 +18,7 @@ from bayespoint._support.watching import watcher
 from bayespoint.cli.fitted import cut_short
 from bayespoint.cli.output import Output
 from bayespoint.cli.progress import Lines, Pace
+from bayespoint.estimators import cost_checks
 from bayespoint.io.model_file import Model, load, save
 
 
@@ -180,6 +181,21 @@ def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, cl
     words = "stopped before the threshold for --coverage was found; no model was written\n"
     assert done.stderr == words
     assert list(tmp_path.iterdir()) == [data]
+
+
+def test_ctrl_c_with_costs_speaks_of_no_threshold(tmp_path, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i > 5]] for i in range(12)])
+    costs = write(
+        tmp_path / "costs.csv", ["true", "a", "b", "reject"], [["a", 0, 1, 0.3], ["b", 9, 0, 0.3]]
+    )
+    train = ["train", data, "--target", "y", "--model", tmp_path / "m.bpm", "--costs", costs]
+    monkeypatch.setattr(cost_checks, "warn_of_odd", pressed)  # after the fit
+    done = run(*train, "--n-jobs", 1, *FAST)
+    assert done.exit_code == 130
+    assert done.stderr.endswith("stopped; no model was written\n")
 
 
 @can_press
