@@ -1,6 +1,7 @@
 """Ctrl-C while commands work, at chosen looks at the clock, and progress on a terminal."""
 
 import io
+import pickle
 import sys
 import warnings
 from contextlib import contextmanager, redirect_stderr
@@ -17,7 +18,8 @@ from bayespoint._support.watching import watcher
 from bayespoint.cli.fitted import cut_short
 from bayespoint.cli.output import Output
 from bayespoint.cli.progress import Lines, Pace
-from bayespoint.io.model_file import Model, load
+from bayespoint.estimators import cost_checks
+from bayespoint.io.model_file import Model, load, save
 
 
 def interrupted(clock, look, *arguments):
@@ -65,6 +67,10 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, clock, rejecting):
     assert top.count(told.capitalize()) == 1
 
 
+def told_of(clf):
+    return " ".join(cut_short(Model(clf, None, {})))
+
+
 def test_a_model_says_that_time_ended_its_fit(clock):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), rng.integers(2, size=60)
@@ -74,15 +80,65 @@ def test_a_model_says_that_time_ended_its_fit(clock):
         clf = BayesPointClassifier(**fixed, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return " ".join(cut_short(Model(clf.fit(X, y), None, {})))
+            return told_of(clf.fit(X, y))
 
     clock.step = 0.01
-    assert "--max-time ended it after" in told(inference="billiard", n_draws=5000, max_time=1)
-    assert "converged" in told(inference="ep", max_time=0.02)
+    assert "it ended after" in told(inference="billiard", n_draws=5000, max_time=1)
+    assert "expectation propagation had not converged" in told(inference="ep", max_time=0.02)
     clock.step = 0.0
     for inference in ("billiard", "ep", "perceptron"):
         assert not told(inference=inference, max_time=100, n_draws=20, tol=1)
         assert not told(inference=inference, n_draws=20)
+
+
+def test_parameters_set_after_a_fit_do_not_count(tmp_path, clock):
+    """What the fit remembers does, also in copies and files."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.integers(2, size=60)
+    fixed = {"gamma": 0.5, "softness": 0.1, "bias": 1.0, "random_state": 0, "n_jobs": 1}
+    clf = BayesPointClassifier(inference="perceptron", n_draws=5, max_time=100, **fixed).fit(X, y)
+    other = pickle.loads(pickle.dumps(clf)).set_params(n_draws=1000, tol=0.0)
+    assert not told_of(other)
+    clock.step = 0.01
+    clf.set_params(inference="billiard", n_draws=5000, max_time=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf.fit(X, y)
+    save(tmp_path / "m.bpm", clf.set_params(n_draws=1, max_time=None, tol=1))
+    for one in (clf, pickle.loads(pickle.dumps(clf)), load(tmp_path / "m.bpm").classifier):
+        assert f"it ended after {clf.n_draws_:,} of 5,000 draws." in told_of(one)
+
+
+def test_cells_that_time_left_moving_and_trees_that_it_left_out(tmp_path, clock):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    clf = BayesPointClassifier(
+        inference="ep", gamma=0.5, softness=0.01, bias=1.0, cell_size=20, n_landmarks=0,
+        n_trees=3, random_state=0, n_jobs=1,
+    )  # fmt: skip
+    assert not told_of(clf.fit(X, y))
+    clock.step = 0.01
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf.set_params(n_trees=400, max_time=0.05).fit(X, y)
+    (n_cells,), (n_moving,) = clf.diagnostics_["cells"], clf.diagnostics_["moving"]
+    assert n_moving
+    words = f"it ended after 1 of 400 trees, and {n_moving} of {n_cells} cells had not converged."
+    save(tmp_path / "m.bpm", clf)
+    for one in (clf, load(tmp_path / "m.bpm").classifier):
+        assert words in told_of(one)
+
+
+def test_few_rows_of_a_stream_are_one_cell_of_all_trees():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    clf = BayesPointClassifier(gamma=0.5, softness=0.1, bias=1.0, n_jobs=1, n_trees=4)
+    for rows in (slice(0, 40), slice(40, 60)):
+        clf.partial_fit(X[rows], (X[rows, 0] > 0).astype(int))
+    clf.absorb()
+    assert clf.settings_.cells.n_trees == 4
+    assert not told_of(clf)
 
 
 def test_what_train_noted_last_counts():
@@ -125,6 +181,21 @@ def test_ctrl_c_leaves_no_model_without_a_draw_or_a_threshold(iris, tmp_path, cl
     words = "stopped before the threshold for --coverage was found; no model was written\n"
     assert done.stderr == words
     assert list(tmp_path.iterdir()) == [data]
+
+
+def test_ctrl_c_with_costs_speaks_of_no_threshold(tmp_path, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    data = write(tmp_path / "d.csv", ["x", "y"], [[i, "ab"[i > 5]] for i in range(12)])
+    costs = write(
+        tmp_path / "costs.csv", ["true", "a", "b", "reject"], [["a", 0, 1, 0.3], ["b", 9, 0, 0.3]]
+    )
+    train = ["train", data, "--target", "y", "--model", tmp_path / "m.bpm", "--costs", costs]
+    monkeypatch.setattr(cost_checks, "warn_of_odd", pressed)  # after the fit
+    done = run(*train, "--n-jobs", 1, *FAST)
+    assert done.exit_code == 130
+    assert done.stderr.endswith("stopped; no model was written\n")
 
 
 @can_press

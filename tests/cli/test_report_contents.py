@@ -113,9 +113,10 @@ def test_worst_pairs_come_first_and_the_rest_is_folded(tmp_path):
     data.write_text("x\n" + "1\n" * 800)
     write_report(
         tmp_path / "r.html", rows, measure(rows), table=read_table(data), file="d.csv", about={},
-        trained={}, notes=[], shows_rows=False,
+        trained={"softness": 0.1}, cut_short="training ended early", notes=[], shows_rows=False,
     )  # fmt: skip
     html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Training ended early" in Page(html).text
     text, cell = Page(html).text, r"<t[dh][^>]*>(?:<bdi>)?([\w.%]+)(?:</bdi>)?</t[dh]>"
     pairs = re.findall(rf"<tr>{cell * 4}</tr>", html.split("Class by class")[0])
     counts = [int(n) for _, _, n, _ in pairs]

@@ -112,7 +112,7 @@ def test_rows_that_are_no_numbers(value):
     for given in (frame, frame.convert_dtypes() if np.isinf(value) else frame.astype("Float64")):
         found, text = named(named_clf.predict, given)
         assert found == BAD
-        assert "in columns 'b' in rows" in text
+        assert "in columns 'b', in rows" in text
     rows = X.copy()
     rows[7] = value
     assert named(clf.fit, rows, Y)[0] == [7]

@@ -249,6 +249,8 @@ ODD = [
     (["columns", 0, "kind"], []), (["columns", 0, "ends"], [1.0]),
     (["columns", 0, "ends"], [2.0, 1.0]), (["columns", 0, "ends"], [0.0, math.inf]),
     (["columns", 0, "ends"], [0, 1]), (["columns", 0, "ends"], None),
+    (["unnamed"], None), (["unnamed"], ["size"]), (["unnamed"], [1, 2]), (["unnamed"], "size"),
+    (["unnamed"], ["size", "colour", "size"]),
 ]  # fmt: skip
 
 

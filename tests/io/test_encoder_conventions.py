@@ -1,5 +1,6 @@
 """`TableEncoder` keeps scikit-learn's conventions about names and numbers of columns."""
 
+import json
 import pickle
 
 import numpy as np
@@ -60,6 +61,63 @@ def test_names_of_features(frame):
     assert encoder.get_feature_names_out(NAMES).tolist() == names
     with pytest.raises(ValueError, match="length equal to number of features"):
         encoder.get_feature_names_out(NAMES[:3])
+
+
+def test_names_of_features_of_columns_that_numbers_name():
+    """Names given are used by their places, whatever the table called its columns."""
+    pd = pytest.importorskip("pandas")
+    for numbers in ([0, 1], [7, 3]):
+        frame = pd.DataFrame({numbers[0]: [1.0, 2.0, 4.0], numbers[1]: ["a", "b", "a"]})
+        encoder = TableEncoder().fit(frame)
+        again = TableEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
+        for one in (encoder, again, pickle.loads(pickle.dumps(encoder))):
+            assert one.get_feature_names_out(["p", "q"]).tolist() == ["p", "q=a", "q=b"]
+            names = one.get_feature_names_out().tolist()
+            assert names == [f"{numbers[0]}", f"{numbers[1]}=a", f"{numbers[1]}=b"]
+
+
+def test_an_encoder_of_an_array_is_the_same_from_a_file(frame):
+    array = frame.to_numpy(dtype=object)
+    encoder = TableEncoder().fit(array)
+    loaded = TableEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
+    assert loaded.to_state() == encoder.to_state()
+    assert loaded.n_features_in_ == 4
+    assert not hasattr(loaded, "feature_names_in_")
+    names = encoder.get_feature_names_out(NAMES).tolist()
+    assert loaded.get_feature_names_out(NAMES).tolist() == names
+    np.testing.assert_array_equal(loaded.transform(array), encoder.transform(array))
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        loaded.transform(array[:, :3])
+
+
+def test_older_files_do_not_know_the_columns_of_an_array(frame):
+    """Only those that are used; names of all may be given, and any number of columns is taken."""
+    array = frame.to_numpy(dtype=object)
+    encoder = TableEncoder().fit(array)
+    state = encoder.to_state()
+    del state["unnamed"]
+    loaded = TableEncoder.from_state(state)
+    assert not hasattr(loaded, "n_features_in_")
+    assert not hasattr(loaded, "feature_names_in_")
+    names = encoder.get_feature_names_out(NAMES).tolist()
+    assert loaded.get_feature_names_out(NAMES).tolist() == names
+    assert loaded.get_feature_names_out().tolist() == encoder.feature_names_
+    with pytest.raises(ValueError, match=r"no name for 1 column \('x3'\)"):
+        loaded.get_feature_names_out(NAMES[:3])
+    np.testing.assert_array_equal(loaded.transform(array), encoder.transform(array))
+    assert loaded.encode(array)[1] == encoder.encode(array)[1]
+    assert TableEncoder.from_state(loaded.to_state()).to_state() == state
+
+
+def test_columns_of_a_file_may_have_the_names_that_arrays_give():
+    for names in (("x1", "x0"), ("x0", "x1")):
+        encoder = TableEncoder().fit(Table(names, (np.array([1.0, 2.0]), np.array([3.0, 1.0]))))
+        state = encoder.to_state()
+        assert TableEncoder.from_state(state).feature_names_in_.tolist() == list(names)
+        del state["unnamed"]  # an older file, which says so only by their order
+        older = TableEncoder.from_state(state)
+        assert hasattr(older, "feature_names_in_") == (names == ("x1", "x0"))
+        assert older.get_feature_names_out(names).tolist() == encoder.feature_names_
 
 
 def test_results_as_data_frames(frame):

@@ -68,7 +68,7 @@ def run_evaluate(
             write_report(
                 report_path, rows, measured, table=features, file=shown_name(file),
                 about=model.about,
-                trained=facts_of(model.classifier) | {"cut_short": "".join(short) or None},
+                trained=facts_of(model.classifier), cut_short="".join(short),
                 notes=[note for note in output.notes if note not in short],
                 matter=columns_by_importance(model.classifier, model.encoder),
                 widths=columns_by_width(model.classifier, model.encoder),

@@ -9,9 +9,12 @@ import scipy.sparse as sp
 from bayespoint import BayesPointClassifier, OnionClassifier, RejectingClassifier
 from bayespoint._support.types import Array
 from bayespoint.cli.output import SHOWN_MESSAGE, in_options
+from bayespoint.estimators.cell_predictor import CellsPredictor
 from bayespoint.estimators.first_fit import ENDED, KEPT
+from bayespoint.inference.ep.cells.method import MOST_MOVING
+from bayespoint.inference.ep.cells.prediction import CellModel
 from bayespoint.io.model_file import Model
-from bayespoint.io.tables import printable
+from bayespoint.io.tables import counted, printable
 from bayespoint.space.hashes import row_hashes
 
 Base: TypeAlias = BayesPointClassifier | OnionClassifier
@@ -105,19 +108,34 @@ def _noted(about: Mapping[str, Any]) -> str:
 
 
 def _how_ended(base: Base) -> str:
-    """How time ended a fit, as it tells itself."""
+    """How a fit ended early, as it tells itself: parameters may have been set since then."""
     kept = base.inference_reason_.partition(KEPT)[2]
     if ENDED in kept:
         return in_options(f"the model is the fit {kept}.")
-    if isinstance(base, OnionClassifier) or base.max_time is None:
+    if isinstance(base, OnionClassifier):
         return ""
+    if isinstance(base.predictor_, CellsPredictor):
+        return _how_cells_ended(base, base.predictor_.model)
     converged = np.asarray(base.diagnostics_.get("converged", True), dtype=object)
     if not np.all(converged):
-        return "--max-time ended it before expectation propagation converged."
-    drawn, wanted = base.n_draws_, base.n_draws
-    if base.inference_ == "ep" or drawn >= wanted or np.all(base.bayes_point_error_ <= base.tol):
-        return ""
-    return f"--max-time ended it after {drawn:,} of {wanted:,} draws."
+        return "expectation propagation had not converged."
+    wanted = base.trained_.n_wanted
+    return "" if wanted is None else f"it ended after {base.n_draws_:,} of {wanted:,} draws."
+
+
+def _how_cells_ended(base: BayesPointClassifier, model: CellModel) -> str:
+    """Trees that are not there, and cells that still moved; those of few rows share one cell."""
+    found = []
+    n_cells, n_trees = len(model.begin) - 1, len(model.roots)
+    cells = base.settings_.cells
+    if n_cells > 1 and cells is not None and n_trees < cells.n_trees:
+        found.append(f"it ended after {n_trees:,} of {counted(cells.n_trees, 'tree')}")
+    of_trees, n_cells = base.diagnostics_.get("moving"), n_cells * len(machine_names(base))
+    numbers = of_trees if isinstance(of_trees, list) else []
+    n_moving = sum(int(n) for n in numbers if isinstance(n, int | np.integer))
+    if n_moving > MOST_MOVING * n_cells:
+        found.append(f"{n_moving:,} of {counted(n_cells, 'cell')} had not converged")
+    return f"{', and '.join(found)}." if found else ""
 
 
 def most_violated(base: Base) -> Array | None:

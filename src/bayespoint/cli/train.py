@@ -330,6 +330,8 @@ def _what_was_missed(classifier: Classifier) -> str:
         return ""
     limits = ("coverage", "max_risk", "min_precision", "min_recall")
     given = [name for name in limits if getattr(classifier, name) is not None]
+    if not given:  # with costs there is no threshold to find
+        return ""
     options = " and ".join(f"--{name.replace('_', '-')}" for name in given)
     return f"stopped before the threshold for {options} was found; no model was written"
 

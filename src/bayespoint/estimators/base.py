@@ -55,6 +55,8 @@ class Trained:
         Of the features, once they were asked for.
     hashes : ndarray of uint64, shape (n_hashes,), or None
         Of all rows that were learnt, in order, to know them again; None for a Gram matrix.
+    n_wanted : int or None
+        Draws that were asked for, if the fit ended before it had them; None if nothing is missing.
     """
 
     n_samples: int
@@ -67,6 +69,7 @@ class Trained:
     held_out: Array | None = None
     importances: Importances | None = None
     hashes: Array | None = None
+    n_wanted: int | None = None
 
     def knowing(self, hashes: Array) -> "Trained":
         """Return the same with hashes of more rows, beside those that a stream may hold no more.

@@ -162,9 +162,18 @@ def finish(
     trained = replace(
         remembering(trained, data, errors), held_out=held_out,
         drawn_with=trained.drawn_with | {"inference": settings.inference},
+        n_wanted=_n_wanted(inferred, plan),
     )  # fmt: skip
     fitted = fitted_of(place, data, settings, inferred, predictor, trained)
     return replace(fitted, stream=_stream(data, settings, inferred, trained.entropy))
+
+
+def _n_wanted(inferred: Inferred, plan: Plan) -> int | None:
+    """Draws that were asked for, where time or Ctrl-C left fewer and their error is too large."""
+    if not isinstance(inferred, Draws):  # closed forms draw when they are asked to
+        return None
+    enough = inferred.n_draws >= plan.n_draws or np.all(inferred.angle_errors <= plan.tol)
+    return None if enough else int(plan.n_draws)
 
 
 def remembering(trained: Trained, data: TrainingData, errors: LabelErrors | None) -> Trained:

@@ -229,15 +229,15 @@ def _explained(
     where = _rows_with(np.isnan, X) if gaps else ""
     if encodes and (gaps or words):
         found = "contains NaN" if gaps else f"holds words ({error})"
-        where = f"{_named_columns(X, _has_gaps if gaps else _is_odd)}{where}"
+        where = _placed(_named_columns(X, _has_gaps if gaps else _is_odd), where)
         text = (
             f"Input X {found}{where}, and {encodes} takes numbers without gaps. "
             f"make_pipeline(TableEncoder(), {encodes}()), with bayespoint.io.encoder.TableEncoder, "
             f"fills gaps in and encodes words and dates; or leave these rows or columns out."
         )
     elif "X contains infinity" in text:
-        where = _rows_with(np.isinf, X)
-        text = f"{text.rstrip('.')}{_named_columns(X, _is_infinite)}{where}."
+        where = _placed(_named_columns(X, _is_infinite), _rows_with(np.isinf, X))
+        text = f"{text.rstrip('.')}{where}."
     elif where:
         text = text.replace("X contains NaN", f"X contains NaN{where}", 1)
     elif "inconsistent numbers of samples" in text:
@@ -268,6 +268,11 @@ def _named_columns(X: Any, wanted: Callable[[Any], bool]) -> str:
     names = [repr(name) for i, name in enumerate(X.columns) if wanted(X.iloc[:, i])]
     shown = ", ".join(names[:SHOWN_COLUMNS]) + (", …" if len(names) > SHOWN_COLUMNS else "")
     return f" in columns {shown}" if names else ""
+
+
+def _placed(columns: str, rows: str) -> str:
+    """Words on columns and rows, with a comma between them; either may be missing."""
+    return f"{columns},{rows}" if columns and rows else columns + rows
 
 
 def _rows_with(wanted: Callable[[Any], Array], X: Any) -> str:

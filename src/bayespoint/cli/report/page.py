@@ -34,7 +34,8 @@ ABOUT = {
 def write_report(
     path: Path, rows: Evaluated, measured: Mapping[str, Any], *, table: Table, file: str,
     about: Mapping[str, Any], trained: Mapping[str, Any], notes: Sequence[str],
-    matter: Sequence[Ranked] = (), widths: Sequence[Ranked] = (), shows_rows: bool,
+    cut_short: str = "", matter: Sequence[Ranked] = (), widths: Sequence[Ranked] = (),
+    shows_rows: bool,
 ) -> None:  # fmt: skip
     """Write the page, all of it or nothing.
 
@@ -51,6 +52,8 @@ def write_report(
     about, trained : dict
         What the model file and the classifier tell about the training, of plain types.
     notes : list of str
+    cut_short : str
+        How training ended early, shown at the top; "" if it did not.
     matter : list of Ranked
         Columns, the most important first; nothing is shown where there are none.
     widths : list of Ranked
@@ -59,7 +62,7 @@ def write_report(
         Whether rows of the file, and notes (which may quote cells), are shown.
     """
     context = {
-        "measured": measured, "file": file, "notes": notes, "cut_short": trained.get("cut_short"),
+        "measured": measured, "file": file, "notes": notes, "cut_short": cut_short,
         "shows_rows": shows_rows, "matrix": _matrix(measured), "confusions": _confusions(measured),
         "classes": _classes(measured), "first": FIRST, "most": MOST, "n_bins": N_BINS,
         "risk": curves.risk_chart(rows, measured), "cost": curves.cost_chart(rows, measured),
@@ -69,7 +72,7 @@ def write_report(
         "matter_chart": curves.importance_chart(matter[:SHOWN_FIGURES]),
         "widths": widths[:SHOWN_FIGURES], "n_widths": len(widths),
         "width_chart": curves.width_chart(widths[:SHOWN_FIGURES]),
-        "training": _training(about, {k: v for k, v in trained.items() if k != "cut_short"}),
+        "training": _training(about, trained),
         "columns": _columns(about), "training_notes": _training_notes(about),
         "doubtful": _shown_rows(rows, table, doubtful(rows)) if shows_rows else [],
         "mistakes": _shown_rows(rows, table, sure_mistakes(rows)) if shows_rows else [],

@@ -6,7 +6,8 @@ weekday and hour where they vary. Text: one column of 0 and 1 for each value see
 are 0 where the value is missing or new.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -67,6 +68,8 @@ MAX_CATEGORIES = 50
 # The most that may be asked for: each value is a column of the training data.
 MOST_CATEGORIES = 10_000
 LONG_TAILS = ("rank", "keep")
+# What `numbered_names` makes, of numbers that are no longer than a count of columns.
+NUMBERED = re.compile(r"x(0|[1-9][0-9]{0,8})")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -97,7 +100,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         date ("sold: month"). ``BayesPointClassifier(feature_groups=...)`` takes it, so that the
         columns of one category share a width.
     n_features_in_ : int
-        Number of columns given to `fit`; of an encoder from a model file, of those it uses.
+        Number of columns given to `fit`; of an encoder from a model file, of those it uses if they
+        have names. Not there if an older file does not tell.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names. Not there if `fit` was given an array, or names that are no texts.
     notes_ : list of str
@@ -166,6 +170,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_choice("long_tails", self.long_tails, LONG_TAILS)
 
     # ------------------------------------------------------------------ fitting
+
+    _names: tuple[str, ...] = ()  # of all columns given; older encoders have none
 
     def fit(
         self, X: Any, y: Any = None, *, categorical: Iterable[str] = (),  # noqa: ARG002
@@ -239,7 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 for c in used
             ]
         self._set(used)
-        self._set_names(len(table.names), names_in(X))
+        self._set_names(table.names, names_in(X))
         return self
 
     def _fitted(
@@ -278,9 +284,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.feature_names_ = [name for column in columns for name in feature_names(column)]
         self.feature_groups_ = [name for column in columns for name in feature_groups(column)]
 
-    def _set_names(self, n_columns: int, names: Array | None) -> None:
-        """Remember the columns that were given, as scikit-learn does."""
-        self.n_features_in_ = n_columns
+    def _set_names(self, given: Sequence[str], names: Array | None) -> None:
+        """Remember the columns that were given, as scikit-learn does, and as the table had them."""
+        self.n_features_in_ = len(given)
+        self._names = tuple(given)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if names is not None:
             self.feature_names_in_ = names
@@ -315,17 +322,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return np.array(self.feature_names_, dtype=object)
         given = [str(name) for name in input_features]
         known = getattr(self, "feature_names_in_", None)
-        if known is not None and given != list(known):
-            raise ValueError("input_features is not equal to feature_names_in_.")
-        if len(given) != self.n_features_in_:
+        if known is not None:
+            if given != list(known):
+                raise ValueError("input_features is not equal to feature_names_in_.")
+            return np.array(self.feature_names_, dtype=object)
+        n_columns = getattr(self, "n_features_in_", len(given))
+        if len(given) != n_columns:
             raise ValueError(
                 f"input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(given)}."
+                f"({n_columns}), got {len(given)}."
             )
-        new = dict(zip(numbered_names(len(given)), given, strict=True)) if known is None else {}
+        # An older encoder has not kept names: those of arrays are numbers of columns.
+        new = dict(zip(self._names or numbered_names(len(given)), given, strict=True))
+        without = [column.name for column in self.columns_ if column.name not in new]
+        if without:
+            raise ValueError(
+                f"input_features has no name for {counted_columns(without)} of the training data; "
+                f"got {len(given)} names. Give one for every column, or fit again."
+            )
         return np.array(
             [
-                new.get(column.name, column.name) + name.removeprefix(column.name)
+                new[column.name] + name.removeprefix(column.name)
                 for column in self.columns_
                 for name in feature_names(column)
             ],
@@ -337,10 +354,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "columns_")
         table = as_table(X)
         plain = not hasattr(X, "columns") and not hasattr(self, "feature_names_in_")
-        if plain and len(table.names) != self.n_features_in_:
+        n_columns = getattr(self, "n_features_in_", len(table.names))
+        if plain and len(table.names) != n_columns:
             raise TableError(
                 f"X has {len(table.names)} features, but TableEncoder is expecting "
-                f"{self.n_features_in_} features as input."
+                f"{n_columns} features as input."
             )
         return table
 
@@ -469,12 +487,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         dict
         """
-        return {
+        state = {
             "max_categories": int(self.max_categories),
             "long_tails": self.long_tails,
             "columns": [state_of(column) for column in self.columns_],
             "notes": list(self.notes_),
         }
+        if hasattr(self, "feature_names_in_"):
+            state["unnamed"] = []
+        elif self._names:  # what the table called columns without a name
+            state["unnamed"] = list(self._names)
+        return state
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -490,7 +513,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check(
             isinstance(state, dict)
-            and set(state) == {"max_categories", "long_tails", "columns", "notes"},
+            and set(state) - {"unnamed"} == {"max_categories", "long_tails", "columns", "notes"},
             "state must have max_categories, long_tails, columns and notes",
         )
         encoder = cls(state["max_categories"], state["long_tails"])
@@ -505,9 +528,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ranked = any(isinstance(number, Number) and number.knots for number in numbers)
         check(encoder.long_tails == "rank" or not ranked, "long_tails='keep' has no knots")
         encoder._set(used)
-        encoder._set_names(len(names), np.array(names, dtype=object))
+        unnamed = state.get("unnamed", [])
+        check(all_text(unnamed), "unnamed must be a list of text")
+        if unnamed:
+            whole = len(set(unnamed)) == len(unnamed) and set(names) <= set(unnamed)
+            check(whole, "unnamed must have each column once")
+            encoder._set_names(unnamed, None)
+        elif "unnamed" in state or not _are_numbered(names):
+            encoder._set_names(names, np.array(names, dtype=object))
+        # Else it is one of an array, of which older files know no more.
         encoder.notes_ = list(notes)
         return encoder
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    """Whether names are some of those that columns of an array have, in order."""
+    numbers = [int(name[1:]) for name in names if NUMBERED.fullmatch(name)]
+    return len(numbers) == len(names) and numbers == sorted(numbers)
 
 
 def _as_in_training(table: Table, column: Column, values: Array) -> Array:

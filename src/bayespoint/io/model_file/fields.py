@@ -46,7 +46,7 @@ RESUMES = (
 # Attributes that are not always there.
 OPTIONAL = (
     "feature_names_in_", "held_out", "gamma_choice", "importances", "kernel_name", "stream_",
-    "costs_", "origin", "n_wrong", "hashes",
+    "costs_", "origin", "n_wrong", "hashes", "n_wanted",
 )  # fmt: skip
 
 # Finite values of arrays go no further: the squares of larger ones overflow, and answers are NaN.
@@ -166,6 +166,7 @@ FIELDS: dict[type, dict[str, Any]] = {
         "held_out": Array("nc", needed=False),  # None unless asked for
         "importances": Part((Importances,), needed=False),
         "hashes": Array("y", "u", needed=False),
+        "n_wanted": Plain(COUNT, least=1, needed=False),
     },
     Importances: {"mean": Array("f"), "error": Array("f", least=0)},
     Settings: {
