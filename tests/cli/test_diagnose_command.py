@@ -42,7 +42,14 @@ def test_diagnose_tells_of_every_inference(models, inference):
 
 def test_diagnose_tells_of_cells(tmp_path):
     X, y = load_iris(return_X_y=True)
-    given = {"gamma": 0.5, "softness": 0.1, "bias": 1.0, "cell_size": 40, "n_landmarks": 10, "n_trees": 2}
+    given = {
+        "gamma": 0.5,
+        "softness": 0.1,
+        "bias": 1.0,
+        "cell_size": 40,
+        "n_landmarks": 10,
+        "n_trees": 2,
+    }
     clf = BayesPointClassifier(inference="ep", random_state=0, **given)
     save(tmp_path / "cells.bpm", clf.fit(X, y))
     found = json.loads(well("diagnose", "--model", tmp_path / "cells.bpm", "--json").stdout)

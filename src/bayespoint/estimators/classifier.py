@@ -80,11 +80,11 @@ class BayesPointClassifier(KernelClassifier):
 
         - "held-out": one value for all features, one per feature, or the geometric mean of the two,
           chosen by held-out labels (`gamma_choice_`). More than one value must be better by more
-          than chance (at a level of 5 %) on rows that were not used to learn it. The units of
-          columns do not matter, except that one value in the given units is tried as well if the
-          columns have comparable ranges: at least a twentieth of the largest, except for columns
-          that hardly vary (nine rows of ten have their least or their largest value). One value per
-          feature needs at least 50 rows and at most 1,000 columns.
+          than chance (at a level of 5 %) on rows that were not used to learn it. One value per
+          feature needs at least 50 rows and at most 1,000 columns. The units of up to 1,000 columns
+          do not matter, except that one value in given units is tried as well if the columns have
+          comparable ranges: at least a twentieth of the largest, except for columns that hardly
+          vary (nine rows of ten have their least or their largest value).
         - "ard": one value per feature, by the evidence of EP, on up to 1,000 rows or, with more, on
           complete cells.
         - "evidence": one value, by the evidence of EP (the probability of all labels) on at most
