@@ -63,8 +63,8 @@ def test_held_out_labels_choose_between_cells_and_perceptrons():
         told = r"labels: ([\d.]+) by EP in cells, ([\d.]+) by"
         figures = re.search(told, clf.inference_reason_)
         by_cells, by_perceptrons = map(float, figures.groups())
-        assert (clf.inference_ == "ep") == (by_perceptrons > by_cells)
-        assert clf.inference_reason_.endswith("if theirs is lower")
+        assert (clf.inference_ == "ep") == (by_perceptrons > 0.98 * by_cells)
+        assert clf.inference_reason_.endswith("if theirs is lower by 2%")
         assert clf.settled().inference == clf.inference_
     assert found == {"waves": "ep", "wide": "perceptron"}
 

@@ -127,8 +127,8 @@ class BayesPointClassifier(KernelClassifier):
           more per class; if there are many rows, they are divided into cells (``cell_size``).
         - "auto": exact EP if its sweeps take at most a few seconds (up to about 2,200 points of two
           classes, 460 of ten) and ``cache_size`` is large enough. Otherwise EP by cells, or
-          perceptrons if they predict held-out labels better; with more than 10,000 rows the two are
-          compared on a sample, and perceptrons must have a log-loss that is lower by 10 %.
+          perceptrons if they predict held-out labels better: their log-loss must be lower by 2 %,
+          or by 10 % if there are more than 10,000 rows, of which a sample is used.
           ``inference_reason_`` gives the log-losses. With label noise always cells; perceptrons if
           cells are not possible ("precomputed", ``decision="bayes_point"``, settings chosen by the
           evidence).

@@ -77,10 +77,10 @@ FIRST_SOFTNESS = 0.1
 PROPAGATION_WORK = 6e10
 FIT_SWEEPS, SEARCH_SWEEPS = 7, 85  # of 2/3 m³ and 2/3 min(m, EVIDENCE_POINTS)³ each
 
-# Perceptrons are taken where their log-loss is below that of cells. On a sample it must be below
-# this share: noise, which keeps the two close, makes perceptrons very slow with more rows, and
-# landmarks better.
-AHEAD = 0.9
+# Perceptrons are taken where their log-loss is below this share of that of cells. On a sample:
+# noise, which keeps the two close, makes perceptrons very slow with more rows, and landmarks
+# better. Where all rows were tried: cells of several trees are better than those of one.
+AHEAD, AHEAD_OF_ALL = 0.9, 0.98
 
 # Seconds without which they are not compared at all.
 LEAST_COMPARING = 10.0
@@ -434,7 +434,8 @@ def _settle_rivals(settings: Settings, search: CellSearch, drawn: Trials, scale:
     best = begin = max(both, key=trials.value)
     # On a sample cells that are ahead as they are need no search to tell, nor any landmarks. Those
     # that are hopeless need none either.
-    enough = -by_drawn / AHEAD if of_sample else np.inf
+    ahead = AHEAD if of_sample else AHEAD_OF_ALL
+    enough = -by_drawn / ahead if of_sample else np.inf
     if trials.value(best) <= enough and -trials.value(best) < HOPELESS * by_drawn:
         best = trials.best(best, search.names, search.biases, enough)
         if not of_sample and not search.late():
@@ -444,11 +445,11 @@ def _settle_rivals(settings: Settings, search: CellSearch, drawn: Trials, scale:
                 by_drawn, found = min((by_drawn, found), (loss, [theirs]), key=lambda pair: pair[0])
     by_cells = -trials.value(best)
     figures = f"{by_cells:.4f} by EP in cells, {by_drawn:.4f} by perceptrons"
-    rule = "which are used if theirs is lower" + f" by {1 - AHEAD:.0%}" * of_sample
+    rule = f"which are used if theirs is lower by {1 - ahead:.0%}"
     reason = f"many rows; log-loss of {len(trials.rows):,} held-out labels: {figures}, {rule}"
     if search.late():  # such figures say little
         return replace(begin, inference_reason=NO_TIME)
-    if by_drawn <= (AHEAD if of_sample else 1.0) * by_cells:
+    if by_drawn <= ahead * by_cells:
         return replace(drawn.second_look(found, search.late), inference_reason=reason)
     if of_sample:  # whose settings suit fewer rows
         best = search.best(replace(begin, cells=settings.cells))
