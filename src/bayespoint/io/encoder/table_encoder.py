@@ -102,7 +102,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns given to `fit`; of an encoder from a model file, of those it uses if they
         have names. Not there if an older file does not tell.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of str
         Their names. Not there if `fit` was given an array, or names that are no texts.
     notes_ : list of str
         What `fit` left out and why, and which texts it read as numbers or dates.
